@@ -28,11 +28,11 @@ type fakeStream struct {
 	requests chan []byte
 	rest     []byte // of the request being read
 
-	zips    bool                           // the client accepts gzip
+	zips    bool                          // the client accepts gzip
 	send    func(transport.Message) error // sends a message; nil means at once
-	sent    atomic.Int64                   // number of messages
-	last    transport.Message              // the newest
-	written *status.Status                 // the first that was written; read it after the handler has returned
+	sent    atomic.Int64                  // number of messages
+	last    transport.Message             // the newest
+	written *status.Status                // the first that was written; read it after the handler has returned
 }
 
 // newFakeStream makes a stream that accepts every message.
