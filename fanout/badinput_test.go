@@ -126,24 +126,6 @@ func TestNodeNesting(t *testing.T) {
 	})
 }
 
-// TestNestingOfOtherServices: what is nested deeper than a Node may be is not decoded for the other
-// services of the port either. Each level takes some of the stack.
-func TestNestingOfOtherServices(t *testing.T) {
-	for levels, want := range map[int]string{resource.MaxNesting/2 - 1: "", resource.MaxNesting: "recursion"} {
-		deep := structpb.NewNullValue()
-		for range levels {
-			deep = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{deep}})
-		}
-		encoded, err := newCodec().Marshal(deep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := newCodec().Unmarshal(encoded, &structpb.Value{}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%d lists in one another: %v", levels, err)
-		}
-	}
-}
-
 // A message over the limit is refused as such (B40).
 func TestOversizeRequest(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
@@ -261,10 +243,12 @@ func TestFirstRequestTimeout(t *testing.T) {
 func TestFirstRequestAtTheLastMoment(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newSilentWorld(t, func(c *Config) { c.FirstRequestTimeout = time.Nanosecond })
-		f := fake(t)
-		f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
-		f.received = func() { <-f.ctx.Done() } // the timer fired, and then the request arrived
-		if err := w.srv.handle(f, nil, form{delta: true}); !errors.Is(err, errNoRequest) {
+		c := w.openFake(form{delta: true})
+		<-c.call.done
+		if err := c.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds}); err != nil {
+			t.Errorf("the request was refused: %v", err)
+		}
+		if err := c.end(); !errors.Is(err, errNoRequest) {
 			t.Fatalf("the stream ended %v", err)
 		}
 	})
@@ -274,32 +258,18 @@ func TestFirstRequestAtTheLastMoment(t *testing.T) {
 func TestFailedSendEndsTheStream(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newSilentWorld(t)
-		f := fake(t)
-		broken := status.Error(codes.Internal, "cannot be sent")
-		f.send = func(*frame) error { return broken }
-		f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
-		ended := make(chan error, 1)
-		go func() { ended <- w.srv.handle(f, nil, form{delta: true}) }()
+		c := w.openFake(form{delta: true})
+		c.call.fails = status.Error(codes.Internal, "cannot be sent")
+		if err := c.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds}); err != nil {
+			t.Fatalf("the request was refused: %v", err)
+		}
 		w.asked(cds, "*")
 		w.serve("v1", cds, cluster("a", 1))
-		select {
-		case err := <-ended:
-			if !errors.Is(err, broken) {
-				t.Fatalf("the stream ended %v", err)
-			}
-		case <-time.After(xdstest.Patience):
-			t.Fatal("the stream lives on and will never be told anything")
-		}
-	})
-}
-
-// Without grpc-go's own streams the server returns an error with the reason.
-func TestForeignStream(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		w := newSilentWorld(t)
-		f := &fakeStream{ctx: t.Context()}
-		if err := w.srv.handle(f, nil, form{delta: true}); status.Code(err) != codes.Internal {
+		if err := c.end(); !errors.Is(err, c.call.fails) {
 			t.Fatalf("the stream ended %v", err)
+		}
+		if c.call.sent != 1 {
+			t.Errorf("%d messages were sent, expected none after the failure", c.call.sent)
 		}
 	})
 }

@@ -1,11 +1,16 @@
 package fanout
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/sharedgzip"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/resource"
 )
 
@@ -63,18 +68,32 @@ func (s *Server) packedFor(b *body) *sharedgzip.Member {
 	return p.made
 }
 
-// compress replaces the content of f, a frame with the body b, by its compressed form if there is
+// acceptsGzip reports whether a client accepts compressed responses, and announces them. It must be
+// called before anything is sent.
+func (s *stream) acceptsGzip(node *corev3.Node) bool {
+	return s.srv.cfg.Compression.From > 0 && !s.misclaims(node) && s.call.Compress()
+}
+
+// misclaims reports whether a client cannot decompress although it says so. The gRPC client of
+// Envoy's own cannot, but its configuration may add the header, which most control planes ignore.
+// Envoy's other client is a gRPC library and names it.
+func (s *stream) misclaims(node *corev3.Node) bool {
+	library := func(agent string) bool { return strings.Contains(agent, "grpc-") }
+	return node.GetUserAgentName() == "envoy" && !slices.ContainsFunc(s.call.Header("user-agent"), library)
+}
+
+// compress replaces the content of m, a message with the body b, by its compressed form if there is
 // one and the client accepts it. It returns how many bytes that saves.
-func (s *stream) compress(f *frame, b *body) (saved int) {
-	if s.wire == nil {
+func (s *stream) compress(m *transport.Message, b *body) (saved int) {
+	if !s.gzip {
 		return 0
 	}
-	m := s.srv.packedFor(b)
-	if m == nil {
+	packed := s.srv.packedFor(b)
+	if packed == nil {
 		return 0
 	}
-	plain := f.size()
-	f.body, f.tail = m.Head(), m.AppendTail(make([]byte, 0, len(f.tail)+sharedgzip.Overhead), f.tail)
-	f.compressed = true
-	return plain - f.size()
+	plain := m.Size()
+	m.Body, m.Tail = packed.Head(), packed.AppendTail(make([]byte, 0, len(m.Tail)+sharedgzip.Overhead), m.Tail)
+	m.Compressed = true
+	return plain - m.Size()
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unsafe"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/encoding/gzip" // clients of these tests accept gzip
 	"google.golang.org/grpc/experimental"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -128,8 +130,8 @@ func TestCompressed(t *testing.T) {
 					t.Errorf("response %d is compressed: %t, %+v", i, got.compressed(), got)
 				}
 				for _, s := range w.srv.Streams() {
-					if s.Gzip == (c == zipped) && s.Unacked != got.wire+frameHeader {
-						t.Errorf("response %d has %d bytes, but %d are unacknowledged", i, got.wire+frameHeader, s.Unacked)
+					if s.Gzip == (c == zipped) && s.Unacked != got.wire+transport.HeaderSize {
+						t.Errorf("response %d has %d bytes, but %d are unacknowledged", i, got.wire+transport.HeaderSize, s.Unacked)
 					}
 				}
 				c.Ack(f)
@@ -213,30 +215,30 @@ func TestCompressedOnce(t *testing.T) {
 	const clients, after = 8, 3
 	f := newFleet(t, clients, 1, true, compressing(4<<10, after))
 	f.takeGzip()
-	for v, c := range []struct {
+	for v, test := range []struct {
 		m    []byte
 		zips bool
 	}{{bytes.Repeat([]byte("x"), 8<<10), true}, {incompressible(8 << 10), false}, {bytes.Repeat([]byte("x"), 2<<10), false}} {
 		tried := f.srv.packed.Load()
-		f.apply(c.m)
+		f.apply(test.m)
 		f.flush()
 		var head *byte
-		for i, s := range f.sinks {
-			if got, want := s.last.compressed, c.zips && i >= after; got != want {
+		for i, c := range f.calls {
+			if got, want := c.last.Compressed, test.zips && i >= after; got != want {
 				t.Errorf("body %d, client %d: compressed %t, expected %t", v, i, got, want)
 			}
 			if i == after {
-				head = unsafe.SliceData(s.last.body)
+				head = unsafe.SliceData(c.last.Body)
 			}
-			if i > after && unsafe.SliceData(s.last.body) != head {
+			if i > after && unsafe.SliceData(c.last.Body) != head {
 				t.Errorf("body %d: client %d has a form of its own", v, i)
 			}
-			if got := inflate(t, s.last); !bytes.Contains(got, c.m) || !bytes.HasSuffix(got, resource.AppendNonce(nil, nonceOf(f.streams[i].types[0]))) {
+			if got := inflate(t, c.last); !bytes.Contains(got, test.m) || !bytes.HasSuffix(got, resource.AppendNonce(nil, nonceOf(f.streams[i].types[0]))) {
 				t.Errorf("body %d, client %d: it is another", v, i)
 			}
 		}
 		want := uint64(1)
-		if len(c.m) < 4<<10 {
+		if len(test.m) < 4<<10 {
 			want = 0
 		}
 		if got := f.srv.packed.Load() - tried; got != want {
@@ -282,11 +284,11 @@ func (f *fleet) apply(b []byte) {
 	f.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{r}})
 }
 
-// inflate returns the whole message of a frame.
-func inflate(t *testing.T, f *frame) []byte {
+// inflate returns the content of a message.
+func inflate(t *testing.T, m *transport.Message) []byte {
 	t.Helper()
-	b := slices.Concat(f.body, f.tail)
-	if !f.compressed {
+	b := slices.Concat(m.Body, m.Tail)
+	if !m.Compressed {
 		return b
 	}
 	r, err := gzip.NewReader(bytes.NewReader(b))
@@ -300,8 +302,8 @@ func inflate(t *testing.T, f *frame) []byte {
 }
 
 // TestCostOfOneMoreCompressedClient: the cost of one more client that gets a compressed body: the
-// frame, the nonce, gRPC's header, the last block, and reflection. Nothing is compressed for it,
-// and the body is not copied.
+// message and the last block, besides what the transport adds. Nothing is compressed for it, and the
+// body is not copied.
 func TestCostOfOneMoreCompressedClient(t *testing.T) {
 	const runs = 200
 	f := newFleet(t, runs+1, 100, false, compressing(1, 0))
@@ -312,14 +314,55 @@ func TestCostOfOneMoreCompressedClient(t *testing.T) {
 		f.streams[i].Flush()
 		i++
 	})
-	if got > 10 {
-		t.Errorf("one more client costs %v allocations, at most 10 are meant", got)
+	if got > 2 {
+		t.Errorf("one more client costs %v allocations, at most 2 are meant", got)
 	}
 	if n := f.srv.packed.Load() - before; n != 1 {
 		t.Errorf("the body was compressed %d times", n)
 	}
 	f.ack(t)
-	if !f.sinks[runs].last.compressed {
+	if !f.calls[runs].last.Compressed {
 		t.Error("the last client got it as it is")
 	}
+}
+
+// takeGzip makes all clients of a fleet accept gzip from now on.
+func (f *fleet) takeGzip() {
+	for i, s := range f.streams {
+		f.calls[i].gzip = true
+		if s.gzip = s.acceptsGzip(nil); !s.gzip {
+			f.t.Fatalf("client %d does not get gzip", i)
+		}
+	}
+}
+
+// TestWhoTakesGzip: Envoy's own gRPC client gets nothing compressed, even if it is configured to
+// say that it accepts gzip; a gRPC library in an Envoy does.
+func TestWhoTakesGzip(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		srv := newSilentWorld(t, compressing(1, 0)).srv
+		for _, c := range []struct {
+			node, agent string
+			want        bool
+		}{
+			{"gRPC Go", "grpc-go/1.85.0", true},
+			{"gRPC Go", "", true},
+			{"", "tonic/0.14.1", true},
+			{"envoy", "", false},
+			{"envoy", "some-envoy/1.36", false},
+			{"envoy", "grpc-c++/1.66.0 grpc-c/43.0.0 (linux; chttp2)", true},
+			{"envoy", "agent grpc-go/1.85.0", true},
+		} {
+			call := &fakeCall{gzip: true, agent: c.agent}
+			s := &stream{srv: srv, caller: callerOf(call)}
+			node := &corev3.Node{UserAgentName: c.node}
+			if got := s.acceptsGzip(node); got != c.want {
+				t.Errorf("%q with the user agent %q gets gzip: %t", c.node, c.agent, got)
+			}
+			call.gzip = false
+			if s.acceptsGzip(node) {
+				t.Errorf("%q gets gzip, though it did not say that it takes it", c.node)
+			}
+		}
+	})
 }

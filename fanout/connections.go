@@ -14,6 +14,7 @@ import (
 
 	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/aggregation"
 )
 
@@ -97,7 +98,7 @@ func (s *Server) connections() []*connection {
 		all = append(all, g)
 		return g
 	}
-	skip := func(c *caller) bool { return c.conn != nil && c.conn.GoingAway() || c.reason.Load() != nil }
+	skip := func(c *caller) bool { return c.conn != nil && c.conn.GoingAway() || c.call.Ended() }
 	for _, st := range s.snapshot() {
 		if !skip(&st.caller) {
 			g := of(&st.caller)
@@ -169,7 +170,7 @@ func (s *Server) drainConn(g *connection, reason error, label string) {
 	s.metrics.drained(label, g.clients)
 	end := func() {
 		for _, st := range g.streams {
-			st.end(reason)
+			st.call.End(reason)
 		}
 	}
 	if g.conn == nil {
@@ -211,21 +212,15 @@ func (s *Server) fullLocked() error {
 	return nil
 }
 
-// notAdmitted ends a stream that was refused. If the node has too many streams, the client must
-// retry on another connection to reach another node.
-func (s *Server) notAdmitted(ctx context.Context, c *caller, err error) error {
+// notAdmitted returns the error for a stream that was refused. If the node has too many streams, the
+// client must retry on another connection to reach another node.
+func (s *Server) notAdmitted(err error) error {
 	if status.Code(err) != codes.ResourceExhausted {
 		return err
 	}
 	s.metrics.refused(codes.ResourceExhausted) // not logged: there may be thousands
 	if _, limited := errors.AsType[*limit.Refusal](err); !limited || limit.Elsewhere(err) && s.elsewhere.Load() {
-		done := make(chan struct{})
-		if c.conn != nil && c.conn.GoAway(status.Convert(err).Message(), true, func() { close(done) }) {
-			select {
-			case <-done: // GOAWAY is sent before the stream ends
-			case <-ctx.Done():
-			}
-		}
+		return &transport.Away{Reason: err}
 	}
 	return err
 }

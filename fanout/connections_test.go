@@ -372,19 +372,20 @@ func TestEndOld(t *testing.T) {
 func TestEndUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSilentWorld(t)
-		f := fake(t)
-		f.say(t, &discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
-		ended := make(chan error, 1)
-		go func() { ended <- w.srv.handle(f, nil, form{}) }()
+		c := w.openFake(form{})
+		if err := c.say(t, &discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds}); err != nil {
+			t.Fatal(err)
+		}
 		go w.answer(t.Context())
 		synctest.Wait()
-		f.say(t, &discoveryv3.DiscoveryRequest{TypeUrl: cds, VersionInfo: "v1", ResponseNonce: "1"})
-		synctest.Wait()
+		if err := c.say(t, &discoveryv3.DiscoveryRequest{TypeUrl: cds, VersionInfo: "v1", ResponseNonce: "1"}); err != nil {
+			t.Fatal(err)
+		}
 		w.srv.EndOld() // its age is unknown
 		if n := w.srv.Shed(1, 1, "why"); n != 1 {
 			t.Fatalf("%d were sent away", n)
 		}
-		if err := <-ended; status.Code(err) != codes.Unavailable {
+		if err := c.end(); status.Code(err) != codes.Unavailable {
 			t.Errorf("it ended %v", err)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,8 +12,6 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/fanout/conversation"
@@ -23,25 +20,11 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// sink is a stream that counts frames and drops them.
-type sink struct {
-	grpc.ServerStream
-	frames int
-	last   *frame
-	room   frame // for last; see zipTransport
-}
-
-func (s *sink) SendMsg(m any) error {
-	s.frames++
-	s.last = m.(*frame) // never a message that must be encoded
-	return nil
-}
-
 // fleet is a world whose streams the test flushes.
 type fleet struct {
 	*world
 	streams []*stream
-	sinks   []*sink
+	calls   []*fakeCall
 }
 
 // newFleet makes clients of a wildcard on a table with the given number of clusters. They have
@@ -57,12 +40,12 @@ func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*C
 	}
 	first.Node = node
 	for range clients {
-		out := &sink{}
-		s := &stream{srv: f.srv, grpc: out, form: form{delta: delta}, caller: caller{status: &fakeTransport{end: func() {}}}, nonces: 1000}
-		if err := errors.Join(f.srv.add(s), s.identify(first.Node, nil), s.receive(&first)); err != nil {
+		call := &fakeCall{}
+		s := &stream{srv: f.srv, form: form{delta: delta}, caller: callerOf(call), nonces: 1000}
+		if err := errors.Join(f.srv.add(s), s.identify(first.Node), s.receive(&first)); err != nil {
 			t.Fatalf("a client was refused: %v", err)
 		}
-		f.streams, f.sinks = append(f.streams, s), append(f.sinks, out)
+		f.streams, f.calls = append(f.streams, s), append(f.calls, call)
 	}
 	t.Cleanup(func() {
 		for _, s := range f.streams {
@@ -98,9 +81,9 @@ func (f *fleet) flush() {
 // ack answers every frame and checks that all clients got the same body.
 func (f *fleet) ack(t xdstest.TB) {
 	t.Helper()
-	shared := unsafe.SliceData(f.sinks[0].last.body)
+	shared := unsafe.SliceData(f.calls[0].last.Body)
 	for i := range f.streams {
-		if unsafe.SliceData(f.sinks[i].last.body) != shared {
+		if unsafe.SliceData(f.calls[i].last.Body) != shared {
 			t.Fatalf("client %d has a body of its own", i)
 		}
 	}
@@ -147,8 +130,8 @@ func TestCostOfOneMoreClient(t *testing.T) {
 				t.Errorf("one more client costs %v allocations (delta %t, %q), at most 2 are meant", got, delta, name)
 			}
 			f.ack(t)
-			if f.sinks[0].frames != 2 || f.sinks[runs].frames != 2 {
-				t.Errorf("the first client got %d frames, the last %d", f.sinks[0].frames, f.sinks[runs].frames)
+			if f.calls[0].sent != 2 || f.calls[runs].sent != 2 {
+				t.Errorf("the first client got %d frames, the last %d", f.calls[0].sent, f.calls[runs].sent)
 			}
 		}
 	}
@@ -180,7 +163,7 @@ func TestCostOfTheSameNames(t *testing.T) {
 			i := 0
 			first := func() {
 				s := f.streams[i]
-				if err := errors.Join(arrive(&s.in, data), s.take(nil)); err != nil {
+				if _, err := s.Request(data); err != nil {
 					t.Fatalf("a client was refused: %v", err)
 				}
 				i++
@@ -191,22 +174,6 @@ func TestCostOfTheSameNames(t *testing.T) {
 		if few, many := cost(10), cost(1000); many > few {
 			t.Errorf("%v allocations for 1000 names, %v for 10 (delta %t): it should not depend on them", many, few, delta)
 		}
-	}
-}
-
-// A request takes as much memory as it has bytes, and not that of the largest: when thousands of
-// clients reconnect at once, each has a request with the list of what it holds.
-func TestCostOfARequestsBuffer(t *testing.T) {
-	for _, size := range []int{100, 3_000, 30_000, 40_000, 100_000, 600_000, 5_000_000} {
-		data := mem.BufferSlice{mem.SliceBuffer(make([]byte, size/2)), mem.SliceBuffer(make([]byte, size-size/2))}
-		var r request
-		if err := arrive(&r, data); err != nil || len(r.bytes()) != size {
-			t.Fatalf("a request of %d bytes: %d are there, %v", size, len(r.bytes()), err)
-		}
-		if got, most := cap(r.bytes()), max(4<<10, 2*size); got > most {
-			t.Errorf("a request of %d bytes takes %d, at most %d are meant", size, got, most)
-		}
-		r.free()
 	}
 }
 
@@ -227,10 +194,10 @@ func TestCostOfAnIdleStream(t *testing.T) {
 			f := newFleet(t, clients, 100, delta)
 			data := requestBytes(t, delta, resource.EndpointURL, 1000, 0)
 			for i, s := range f.streams {
-				if err := errors.Join(arrive(&s.in, data), s.take(nil)); err != nil {
+				if _, err := s.Request(data); err != nil {
 					t.Fatalf("a client was refused: %v", err)
 				}
-				f.sinks[i].last = nil
+				f.calls[i].last = nil
 			}
 			defer runtime.KeepAlive(f)
 			return heap() - before
@@ -255,7 +222,7 @@ func acker(t xdstest.TB, f *fleet, names int) func() {
 	ts := s.types[0]
 	data := requestBytes(t, s.delta, cds, names, ts.Nonce)
 	take := func() {
-		if err := errors.Join(arrive(&s.in, data), s.take(nil)); err != nil {
+		if _, err := s.Request(data); err != nil {
 			t.Fatalf("the request was refused: %v", err)
 		}
 	}
@@ -273,7 +240,7 @@ func acker(t xdstest.TB, f *fleet, names int) func() {
 
 // requestBytes returns a request with the given number of names, as the transport passes it. A
 // nonce of 0 means none.
-func requestBytes(t xdstest.TB, delta bool, url string, names int, nonce uint64) mem.BufferSlice {
+func requestBytes(t xdstest.TB, delta bool, url string, names int, nonce uint64) []byte {
 	t.Helper()
 	list, quoted, version := make([]string, names), "", ""
 	for i := range list {
@@ -290,44 +257,5 @@ func requestBytes(t xdstest.TB, delta bool, url string, names int, nonce uint64)
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
 	}
-	return mem.BufferSlice{mem.SliceBuffer(b)}
-}
-
-// The codec passes the body itself and the client's own bytes to the transport.
-func TestCodecCopiesNothing(t *testing.T) {
-	f := newFrame([]byte("shared"), math.MaxUint64)
-	got, err := newCodec().Marshal(f)
-	if err != nil || len(got) != 2 {
-		t.Fatalf("%d buffers, %v", len(got), err)
-	}
-	for i, want := range [][]byte{f.body, f.tail} {
-		if b := got[i].ReadOnlyData(); unsafe.SliceData(b) != unsafe.SliceData(want) || len(b) != len(want) {
-			t.Errorf("buffer %d is a copy", i)
-		}
-	}
-	// All else is an ordinary message.
-	m := &discoveryv3.DiscoveryRequest{TypeUrl: "x"}
-	bufs, err := newCodec().Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back := &discoveryv3.DiscoveryRequest{}
-	if err := newCodec().Unmarshal(bufs, back); err != nil || !proto.Equal(m, back) {
-		t.Fatalf("a message became %v, %v", back, err)
-	}
-	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff")}, back); err == nil {
-		t.Fatal("garbage is a message")
-	}
-	// A request may arrive in pieces; a malformed one is left to the handler.
-	whole := bufs.Materialize()
-	var in request
-	var r resource.Request
-	pieces := mem.BufferSlice{mem.SliceBuffer(slices.Clone(whole[:1])), mem.SliceBuffer(slices.Clone(whole[1:]))}
-	if err := errors.Join(arrive(&in, pieces), in.decode(false, &r)); err != nil || r.TypeURL != "x" {
-		t.Fatalf("a request in pieces became %+v, %v", r, err)
-	}
-	in.free()
-	if err := arrive(&in, mem.BufferSlice{mem.SliceBuffer("\xff")}); err != nil || in.decode(false, &r) == nil {
-		t.Fatalf("a malformed request gave %v, and can be read", err)
-	}
+	return b
 }

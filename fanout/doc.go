@@ -8,18 +8,19 @@
 // and sends. Nothing is encoded per client, and nothing is queued for a client.
 //
 // Slow clients are coalesced, and no change is dropped: a client that cannot be sent a response yet
-// costs only its position, and gets the newest state in one response later. Sends are inline while
-// they cannot block (the transport accepts 64 KiB that are not acknowledged). Beyond that the
-// stream is handed to a goroutine of its own, and a deadline ends a stream whose client does not
-// read. So no client waits for another.
+// costs only its position, and gets the newest state in one response later. A send never blocks: if
+// the transport has no room for a further response, the stream sends nothing until there is, and a
+// deadline ends a stream whose client does not read. So no client waits for another.
 //
 // A type that a client rejected is held: the client gets the rejected content again only together
 // with the next change that it can see. A client that never answers is sent newer state after a
 // wait. The names that must be sent again to a client are bounded by the names that it may
 // subscribe to.
 //
-// The handler goroutine of a stream only receives. Sends are done by the goroutines that bring
-// news: the workers of the pool, for changes, and the handler, for requests.
+// A stream has no goroutine of its own: it is the client of a call of package transport, which
+// passes it requests. Sends are done by the goroutines that bring news: the workers of the pool, for
+// changes, and that of the transport, for requests. Only services.go and others.go know that the
+// transport is grpc-go.
 //
 // # Files
 //
@@ -27,13 +28,13 @@
 //   - server.go, services.go: configuration, the gRPC services, the open streams
 //   - connections.go, shed.go, shed_order.go, drain.go: which clients a node drains or sheds, and
 //     how
-//   - ending.go, pause.go: how a stream ends
-//   - limits.go, incomplete.go, uncompressed.go, others.go: what clients may use of the node
+//   - ending.go: how a stream ends
+//   - limits.go, incomplete.go, others.go: what clients may use of the node
 //   - identify.go, identity.go, admission.go, recheck.go: the Node of a client, its key and its
 //     authorization
 //
 // The conversation on a stream:
-//   - stream.go, receive.go, requests.go: reads requests and applies them
+//   - stream.go, requests.go: takes requests and applies them
 //   - typestate.go, standing.go, locators.go, repeat.go: the state of one type on a stream
 //   - claims.go, resume.go: clients that reconnect with content
 //   - pending.go, omitted.go, unreachable.go, behind.go, waiting.go: what is due to a client, and
@@ -44,7 +45,7 @@
 //
 // Responses:
 //   - body.go, lifetime.go: encoded once for all clients in the same position
-//   - codec.go, wire.go, compress.go: written to the transport, compressed or not
+//   - message.go, compress.go: completed for one client, compressed or not
 //
 // Load reports:
 //   - load.go, load_parts.go, load_metrics.go
@@ -54,7 +55,8 @@
 //   - metrics.go, stream_metrics.go, type_metrics.go: for metrics
 //
 // Subpackages: conversation has the protocol of one type on a stream, as named states and one table
-// of transitions; conn guards connections, limit counts what clients use, authz authorizes them, rest
+// of transitions; transport is the boundary to what carries streams, and grpcgo the adapter of
+// grpc-go; conn guards connections, limit counts what clients use, authz authorizes them, rest
 // serves polling clients, bodycache and sharedgzip keep encoded and compressed responses, and ready
 // reads without pinning buffers.
 package fanout

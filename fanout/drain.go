@@ -36,7 +36,7 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 		case <-s.empty: // the rest ended by themselves
 			return nil
 		}
-		st.end(errDraining)
+		st.call.End(errDraining)
 	}
 	select {
 	case <-s.empty:

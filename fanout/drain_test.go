@@ -58,13 +58,15 @@ func TestDrainIsPaced(t *testing.T) {
 		var start time.Time
 		var done sync.WaitGroup
 		for i := range n {
-			f := fake(t)
+			c := w.openFake(form{})
 			asks := i%5 != 0
 			if asks {
-				f.say(t, &discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
+				if err := c.say(t, &discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			done.Go(func() {
-				err := w.srv.handle(f, nil, form{})
+				err := c.end()
 				mu.Lock()
 				defer mu.Unlock()
 				if status.Code(err) != codes.Unavailable {

@@ -1,17 +1,14 @@
 package fanout
 
 import (
-	"context"
-	"errors"
-	"sync/atomic"
+	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/transport"
 )
 
 // Reasons to end a stream. Each is a gRPC status with a message.
@@ -23,55 +20,30 @@ var (
 	errTooFarBehind = status.Error(codes.Unavailable, "the client is too far behind to be told what was removed: reconnect")
 )
 
-// statusWriter ends a stream from outside its handler: it sends the status and cancels the stream's
-// context, so that a blocked receive or send returns. grpc-go's streams have this method, although
-// their documented interface does not. If we canceled a context of our own instead, grpc-go would
-// send CANCELLED, which is not true and not what B42 asks for; and a receiver in addition to the
-// handler would be one goroutine more for every idle stream.
-type statusWriter interface {
-	WriteStatus(*status.Status) error
-}
+// refusalPause is how long a stream that had an answer stays open after its client was refused. xDS
+// clients pause before they reopen a stream only if the last one had no answer (C13 for ours;
+// grpc-go, C-core and Envoy do the same), so a client that repeats its request would otherwise be
+// served and refused thousands of times per second.
+const refusalPause = time.Second
 
-// transportStream has the methods of grpc-go's transport streams that their documented interface
-// lacks.
-type transportStream interface {
-	statusWriter
-	messageReader
-}
-
-func transportStreamOf(ctx context.Context) (transportStream, error) {
-	t, ok := grpc.ServerTransportStreamFromContext(ctx).(transportStream)
-	if !ok {
-		return nil, errors.New("this gRPC server's streams cannot be ended from outside their handlers, or cannot be read piece by piece")
-	}
-	return t, nil
-}
-
-// caller is the client of a stream of any kind, and ends the stream.
+// caller is the client of a stream of any kind.
 type caller struct {
-	status      transportStream   // fixed
+	call        transport.Call    // fixed
 	conn        *conn.Conn        // fixed; nil if unknown
-	peer        string            // fixed
-	nodeID      string            // set by the handler with the first request
+	peer        string            // fixed; empty if unknown
+	nodeID      string            // set with the first request
 	reservation limit.Reservation // set by Server.admit
 
 	admission
-
-	reason atomic.Pointer[error] // the first reason for which the stream was ended
 }
 
-// attach sets the client from the context of its stream. p is nil if the transport does not know
-// the peer.
-func (c *caller) attach(ctx context.Context) (p *peer.Peer, err error) {
-	if c.status, err = transportStreamOf(ctx); err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
+// callerOf returns the client of a call.
+func callerOf(call transport.Call) caller {
+	c := caller{call: call}
+	if a := call.Addr(); a != nil {
+		c.peer, c.conn = a.String(), conn.Of(a)
 	}
-	p, _ = peer.FromContext(ctx)
-	if p != nil && p.Addr != nil {
-		c.peer = p.Addr.String()
-		c.conn = conn.Of(p.Addr)
-	}
-	return p, nil
+	return c
 }
 
 // enters counts the admitted stream on its connection; leaves records its end.
@@ -87,24 +59,27 @@ func (c *caller) leaves() {
 	}
 }
 
-// end ends the stream: the client gets reason, where nil means OK, and blocked calls on the stream
-// return. Only the first reason counts. It never blocks.
-func (c *caller) end(reason error) {
-	if !c.reason.CompareAndSwap(nil, &reason) {
-		return
+// stop makes the stream send nothing any more, since it ends with err. It returns err and the pause
+// until the end: other nodes of the tier pause by themselves.
+func (s *stream) stop(err error) (pause time.Duration, reason error) {
+	s.mu.Lock()
+	answered := s.nonces > 0 && s.tier == nil
+	s.ended = true
+	s.unlock()
+	if err != nil && answered {
+		pause = refusalPause
 	}
-	st := status.New(codes.OK, "")
-	if reason != nil {
-		st = status.Convert(reason)
-	}
-	// An error means that the connection was closed, and the stream with it.
-	_ = c.status.WriteStatus(st)
+	return pause, err
 }
 
-// reasonOr returns the reason for which the stream was ended, or err if it was not.
-func (c *caller) reasonOr(err error) error {
-	if r := c.reason.Load(); r != nil {
-		return *r
+// stop is stream.stop for a stream of load reports.
+func (s *loadStream) stop(err error) (pause time.Duration, reason error) {
+	s.mu.Lock()
+	answered := s.sentTerms != nil && s.tier == nil
+	s.ended = true
+	s.mu.Unlock()
+	if err != nil && answered {
+		pause = refusalPause
 	}
-	return err
+	return pause, err
 }

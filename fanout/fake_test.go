@@ -1,113 +1,110 @@
 package fanout
 
 import (
-	"context"
-	"encoding/binary"
+	"net"
 	"sync/atomic"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/fanout/authz"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/xdstest"
 )
 
-// fakeStream is a server stream without a transport, for tests of virtual time, allocations and
-// failing sends.
-type fakeStream struct {
-	grpc.ServerStream
-	ctx      context.Context
-	requests chan []byte
-	rest     []byte // of the request being read
-	received func() // called before a request is read; may be nil
-	send     func(*frame) error
+// fakeCall is a call without a transport: the protocol does not need one. It records what is sent,
+// has room or not, and ends.
+type fakeCall struct {
+	gzip  bool   // the client accepts gzip
+	agent string // its user agent
+	full  bool   // no Send is clear
+	fails error  // every Send ends the call with it
 
-	frames atomic.Int64
+	sent   int                // number of messages
+	last   *transport.Message // the newest
+	before int                // bytes that were unanswered then
+
+	reason atomic.Pointer[error]
+	done   chan struct{} // closed by End; may be nil
 }
 
-// fake makes a stream that accepts every frame.
-func fake(t xdstest.TB) *fakeStream {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &fakeStream{requests: make(chan []byte, 16)}
-	f.ctx = grpc.NewContextWithServerTransportStream(ctx, &fakeTransport{end: cancel, stream: f})
-	t.Cleanup(cancel)
-	return f
-}
+func newFakeCall() *fakeCall { return &fakeCall{done: make(chan struct{})} }
 
-// fakeTransport is the transport side of a fakeStream.
-type fakeTransport struct {
-	grpc.ServerTransportStream
-	end    func()
-	stream *fakeStream // nil if nothing is read
-}
+// Compress implements [transport.Call].
+func (f *fakeCall) Compress() bool { return f.gzip }
 
-func (f *fakeTransport) WriteStatus(*status.Status) error {
-	f.end()
-	return nil
-}
-
-func (f *fakeTransport) ReadMessageHeader(header []byte) error {
-	b, err := f.stream.next()
-	if err == nil {
-		header[0] = 0
-		binary.BigEndian.PutUint32(header[1:], uint32(len(b)))
-		f.stream.rest = b
+// Send implements [transport.Call].
+func (f *fakeCall) Send(m *transport.Message, unanswered int) (clear bool) {
+	f.sent++
+	f.last, f.before = m, unanswered
+	if f.fails != nil {
+		f.End(f.fails)
+		return false
 	}
-	return err
+	return !f.full
 }
 
-func (f *fakeTransport) Read(n int) (mem.BufferSlice, error) {
-	b := f.stream.rest[:n]
-	f.stream.rest = f.stream.rest[n:]
-	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
-}
-
-func (f *fakeStream) Context() context.Context { return f.ctx }
-
-func (f *fakeStream) next() ([]byte, error) {
-	if f.received != nil {
-		f.received()
-	}
-	select {
-	case b := <-f.requests:
-		return b, nil
-	default:
-	}
-	select {
-	case b := <-f.requests:
-		return b, nil
-	case <-f.ctx.Done():
-		return nil, f.ctx.Err()
+// End implements [transport.Call].
+func (f *fakeCall) End(reason error) {
+	if f.reason.CompareAndSwap(nil, &reason) && f.done != nil {
+		close(f.done)
 	}
 }
 
-// arrive makes r a request that has arrived in pieces.
-func arrive(r *request, pieces mem.BufferSlice) error {
-	binary.BigEndian.PutUint32(r.header[1:], uint32(pieces.Len()))
-	if len(pieces) == 1 {
-		r.whole = pieces[0]
-		return nil
-	}
-	r.add(pieces)
-	return nil
-}
+// Ended implements [transport.Call].
+func (f *fakeCall) Ended() bool { return f.reason.Load() != nil }
 
-func (f *fakeStream) SendMsg(m any) error {
-	f.frames.Add(1)
-	if f.send != nil {
-		return f.send(m.(*frame))
+// Done implements [transport.Call].
+func (f *fakeCall) Done() <-chan struct{} { return f.done }
+
+// Addr implements [transport.Call].
+func (*fakeCall) Addr() net.Addr { return nil }
+
+// Identity implements [transport.Call].
+func (*fakeCall) Identity() authz.Client { return authz.Client{} }
+
+// Header implements [transport.Call].
+func (f *fakeCall) Header(name string) []string {
+	if name == "user-agent" && f.agent != "" {
+		return []string{f.agent}
 	}
 	return nil
 }
 
-// say queues a request.
-func (f *fakeStream) say(t xdstest.TB, m proto.Message) {
+// HeaderSize implements [transport.Call].
+func (*fakeCall) HeaderSize() int { return 0 }
+
+// fakeClient is the client of a fake call.
+type fakeClient struct {
+	transport.Client
+	call *fakeCall
+}
+
+// openFake opens a stream with all types.
+func (w *world) openFake(f form) *fakeClient {
+	w.t.Helper()
+	call := newFakeCall()
+	client, err := w.srv.opens(nil, f)(call)
+	if err != nil {
+		w.t.Fatalf("open: %v", err)
+	}
+	return &fakeClient{client, call}
+}
+
+// say sends a request. It returns the error with which the call ends, if any.
+func (c *fakeClient) say(t xdstest.TB, m proto.Message) error {
 	t.Helper()
 	b, err := proto.Marshal(m)
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
 	}
-	f.requests <- b
+	_, err = c.Request(b)
+	return err
+}
+
+// end waits until the call has ended, and returns the reason for the client.
+func (c *fakeClient) end() error {
+	<-c.call.done
+	_, err := c.Unread(*c.call.reason.Load())
+	c.Closed()
+	return err
 }

@@ -4,17 +4,10 @@ import (
 	"time"
 
 	"xdsrelay/fanout/conversation"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
-
-// inlineBudget is the number of unacknowledged bytes that the transport accepts before a send may
-// block: the write quota of a stream in grpc-go.
-const inlineBudget = 64 << 10
-
-// frameHeader is the size of the header that gRPC puts before each message, in bytes. The quota
-// includes it.
-const frameHeader = 5
 
 // Positions in the order E1: clusters and endpoints come before the listeners and routes that
 // depend on them.
@@ -75,8 +68,7 @@ func (s *stream) flushAndUnlock() {
 	s.flushLocked()
 }
 
-// flushLocked sends inline while that cannot block. Otherwise a separate goroutine sends, and
-// flushes again afterwards.
+// flushLocked sends what is due while the transport has room. Otherwise Writable flushes again.
 func (s *stream) flushLocked() {
 	for !s.sending && !s.ended {
 		ts, q, b := s.nextLocked(time.Now())
@@ -84,56 +76,30 @@ func (s *stream) flushLocked() {
 			s.giveUpLocked(time.Now())
 			return
 		}
-		room, now := s.unacked < inlineBudget, time.Now()
-		f := s.commitLocked(ts, q, b, now)
-		if !room {
-			s.sending = true
-			s.senders.Go(func() { s.sendSlowly(f) })
-			return
-		}
-		err := s.send(f)
+		unanswered, now := s.unacked, time.Now()
+		s.sending = !s.call.Send(s.commitLocked(ts, q, b, now), unanswered)
 		ts.metrics.busy.Add(int64(time.Since(now)))
-		if err != nil {
-			s.failLocked(err)
-		}
 	}
 }
 
-// sendSlowly sends f, which may block. It ends the stream if the client does not make room in time.
-func (s *stream) sendSlowly(f *frame) {
-	deadline := time.AfterFunc(s.srv.cfg.SendTimeout, func() {
-		s.srv.metrics.sendTimeout()
-		s.end(errSendDeadline)
-	})
-	err := s.send(f)
-	deadline.Stop()
+// Writable implements [transport.Client].
+func (s *stream) Writable() {
 	s.mu.Lock()
 	defer s.unlock()
 	s.sending = false
-	if err != nil {
-		s.failLocked(err)
-		return
-	}
 	s.flushLocked()
 }
 
-// failLocked ends the stream after a failed send. Usually the handler is about to get the reason
-// itself, and then this error is not the first cause.
-func (s *stream) failLocked(err error) {
-	s.ended = true
-	s.end(err)
-}
-
 // commitLocked records that b is sent to the client, and completes b.
-func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time.Time) *frame {
+func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time.Time) *transport.Message {
 	before := ts.Sent
 	s.nonces++ // B5: one sequence for all types of the stream
-	f := newFrame(b.data, s.nonces)
-	if whole := f.size(); whole > s.srv.cfg.MaxSendBytes {
+	m := newMessage(b.data, s.nonces)
+	if whole := m.Size(); whole > s.srv.cfg.MaxSendBytes {
 		s.srv.oversizeLocked(s, ts, whole) // clients bound the size after decompression, too
 	}
-	saved := s.compress(f, b)
-	size := f.size()
+	saved := s.compress(m, b)
+	size := m.Size()
 	now := s.srv.stamp(moment)
 	if ts.Has(conversation.Crossed) && !s.isDueLocked(ts, moment) {
 		ts.AckTimeout()
@@ -145,7 +111,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 	ts.Wait = conversation.AwaitingAck
 	ts.observe(now)
 	if s.tier != nil {
-		s.markLocked(ts, q, b, f, before)
+		s.markLocked(ts, q, b, m, before)
 	}
 	s.sentLocked(ts, before.Gen, ts.Sent.Gen, moment)
 	s.unacked += size
@@ -160,7 +126,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 			eds.Resend = eds.Resend.With(b.endpoints)
 		}
 	}
-	return f
+	return m
 }
 
 // nextLocked returns the next response to send: of the first type in the order E1 that has changes

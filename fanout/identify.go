@@ -2,7 +2,6 @@ package fanout
 
 import (
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -10,6 +9,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/fanout/authz"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/resource"
@@ -21,30 +21,35 @@ const MaxNodeParts = 20_000
 
 var nodeDescriptor = (*corev3.Node)(nil).ProtoReflect().Descriptor()
 
-// authorizeEarly decides from the beginning of a first request whether its client may send the
+// FirstBytes is how much of a stream's first request is read before its client is authorized, in
+// bytes. These bytes must include the beginning of the Node and all fields of it that the authorize
+// rules read.
+const FirstBytes = transport.FirstBytes
+
+// authorizeEarly decides from b, the beginning of a first request, whether its client may send the
 // rest: if rules of authorize are in force, they must allow what has arrived of the Node, which is
 // field number. The complete Node is authorized again later.
-func (s *Server) authorizeEarly(c *caller, in *request, number protowire.Number, p *peer.Peer) error {
-	raw, size, err := resource.NodeIn(in.beginning(), number)
+func (s *Server) authorizeEarly(c *caller, b []byte, size int, number protowire.Number) error {
+	raw, nodeSize, err := resource.NodeIn(b, number)
 	if err != nil {
 		return malformed(err)
 	}
-	if err := s.checkNode(c, size); err != nil {
+	if err := s.checkNode(c, nodeSize); err != nil {
 		return err
 	}
 	policy := s.cfg.Gate.Policy()
 	switch {
 	case policy.Open():
 		return nil
-	case raw == nil && in.size() > FirstBytes:
+	case raw == nil && size > FirstBytes:
 		return status.Errorf(codes.InvalidArgument, "the node does not begin within the first %d bytes of the first request, by which clients are authorized: send it first", FirstBytes)
 	}
-	return s.authorizeNode(policy, raw, p)
+	return s.authorizeNode(policy, raw, c.call.Identity())
 }
 
 // authorizeNode applies the rules of authorize to the fields that they read of a Node, whose end
 // may be missing. It decodes no other fields.
-func (s *Server) authorizeNode(policy *authorize.Policy, raw []byte, p *peer.Peer) error {
+func (s *Server) authorizeNode(policy *authorize.Policy, raw []byte, by authz.Client) error {
 	claim := resource.FieldsOf(raw, policy.Reads().Numbers()|nodeNameFields)
 	node, err := decodeNode(claim)
 	if err != nil {
@@ -53,7 +58,7 @@ func (s *Server) authorizeNode(policy *authorize.Policy, raw []byte, p *peer.Pee
 	if err := aggregation.Vet(node); err != nil {
 		return err
 	}
-	return s.cfg.Gate.Admit(policy, node, authz.ClientOf(p))
+	return s.cfg.Gate.Admit(policy, node, by)
 }
 
 // decodeNode decodes a Node unless it has too many parts.
@@ -73,7 +78,7 @@ func decodeNode(raw []byte) (*corev3.Node, error) {
 var readable = proto.UnmarshalOptions{RecursionLimit: resource.MaxNesting}
 
 // identify takes the client's encoded Node from the first request and computes its key (B1).
-func (s *stream) identify(raw []byte, p *peer.Peer) error {
+func (s *stream) identify(raw []byte) error {
 	if s.tier != nil {
 		return s.identifyPeer(raw)
 	}
@@ -86,7 +91,7 @@ func (s *stream) identify(raw []byte, p *peer.Peer) error {
 	}
 	i := identityOf(raw)
 	s.node, s.nodeID, s.cluster, s.fields = i.node, i.id, i.cluster, uint16(i.fields) //nolint:gosec // a Node has 12 fields
-	res, err := s.srv.letIn(&s.caller, node, authz.ClientOf(p), i.fields)
+	res, err := s.srv.letIn(&s.caller, node, s.call.Identity(), i.fields)
 	if err != nil {
 		return err
 	}
@@ -95,10 +100,10 @@ func (s *stream) identify(raw []byte, p *peer.Peer) error {
 	}
 	s.rule, s.sharesSecrets = res.Rule, res.ShareSecrets
 	s.timed = s.takesTTLs(node.GetClientFeatures())
-	s.wire = s.wireFor(node)
+	gzip := s.acceptsGzip(node)
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
 	s.mu.Lock()
-	s.group = g
+	s.group, s.gzip = g, gzip
 	s.disarmLocked()
 	s.mu.Unlock()
 	return nil

@@ -93,7 +93,7 @@ func (s *stream) info() StreamInfo {
 	if s.tier != nil {
 		i.Relay = s.tier.node
 	}
-	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.wire != nil
+	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.gzip
 	for _, ts := range s.types {
 		h, missing := ts.table.State(&ts.watcher), 0
 		if sub := ts.table.Subscription(&ts.watcher); sub != nil {

@@ -78,7 +78,7 @@ func TestStateSize(t *testing.T) {
 	if got := unsafe.Sizeof(typeState{}); got > 288 {
 		t.Errorf("the state of a type takes %d bytes", got)
 	}
-	if got := unsafe.Sizeof(stream{}); got > 416 {
+	if got := unsafe.Sizeof(stream{}); got > 320 {
 		t.Errorf("a stream takes %d bytes", got)
 	}
 }

@@ -1,14 +1,10 @@
 package fanout
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/limit"
@@ -19,8 +15,8 @@ import (
 
 // admit admits a stream or returns why not. A refusal is cheap: so far the stream has only a
 // goroutine.
-func (s *Server) admit(st *stream, p *peer.Peer) error {
-	if err := s.enter(st.grpc.Context(), &st.caller, p, st.tier != nil); err != nil {
+func (s *Server) admit(st *stream) error {
+	if err := s.enter(&st.caller, st.tier != nil); err != nil {
 		return err
 	}
 	if err := s.add(st); err != nil {
@@ -42,8 +38,8 @@ func (s *Server) leave(st *stream) {
 }
 
 // admitLoad and leaveLoad are admit and leave for a stream of load reports.
-func (s *Server) admitLoad(st *loadStream, p *peer.Peer) error {
-	if err := s.enter(st.grpc.Context(), &st.caller, p, st.tier != nil); err != nil {
+func (s *Server) admitLoad(st *loadStream) error {
+	if err := s.enter(&st.caller, st.tier != nil); err != nil {
 		return err
 	}
 	if err := s.addLoad(st); err != nil {
@@ -55,25 +51,19 @@ func (s *Server) admitLoad(st *loadStream, p *peer.Peer) error {
 
 func (s *Server) leaveLoad(st *loadStream) { s.exit(&st.caller, st.tier != nil, st.key) }
 
-func (s *Server) enter(ctx context.Context, c *caller, p *peer.Peer, node bool) error {
+func (s *Server) enter(c *caller, node bool) error {
 	l := s.cfg.Limits
 	if node {
 		return l.EnterPeer(c.peer)
 	}
 	if most := l.Values().HeaderSize; most > 0 {
-		if n := headerSize(ctx); n > most {
+		if n := c.call.HeaderSize(); n > most {
 			return l.Refuse(limit.HeaderSize, c.peer, n, most, "bytes of headers")
 		}
 	}
-	var source limit.Source
-	identity := ""
-	if p != nil {
-		source = limit.SourceOf(p.Addr)
-		if p.AuthInfo != nil {
-			claim := aggregation.PeerFrom(p.AuthInfo, p.Addr)
-			identity = claim.Identity()
-		}
-	}
+	source := limit.SourceOf(c.call.Addr())
+	by := c.call.Identity()
+	identity := by.Identity()
 	if identity != "" && c.conn != nil {
 		if err := c.conn.Claim(func() (func(), error) { return l.Identify(source, identity) }); err != nil {
 			return err
@@ -100,19 +90,6 @@ func keyOf(g *cache.Group) aggregation.Key {
 	return g.Key
 }
 
-// headerSize returns the size of a stream's headers, without those that HTTP/2 itself defines,
-// counted like its setting (RFC 9113, 6.5.2).
-func headerSize(ctx context.Context) (n int) {
-	const each = 32
-	md, _ := metadata.FromIncomingContext(ctx)
-	for name, values := range md {
-		for _, v := range values {
-			n += len(name) + len(v) + each
-		}
-	}
-	return n
-}
-
 // useKey books the key of a client.
 func (s *Server) useKey(c *caller, key aggregation.Key) error {
 	return s.cfg.Limits.Use(c.reservation, c.peer, string(key), func(most int) bool { return s.cfg.Cache.HasRoom(key, most) })
@@ -126,38 +103,17 @@ func (s *Server) checkNode(c *caller, size int) error {
 	return nil
 }
 
-// mostReceived returns the maximum size of a request, in bytes. The request of another node of the
-// tier is the sum of its clients, so it is not bounded.
-func (s *Server) mostReceived(tier *peering) int {
-	if tier != nil {
-		return math.MaxInt32
-	}
-	return s.cfg.MaxReceiveBytes
-}
-
-// messageRead records that a message other than the first of its stream was read.
-func (c *caller) messageRead(size int) {
-	if c.conn != nil {
-		c.conn.MessageRead(size)
-	}
-}
-
-// throttle stops reading from a client that exceeds its rate, until it is within it again. Ending
-// the stream instead would not help: the client would reconnect at once, since it had an answer,
+// throttle counts a request of size bytes. It returns the pause until a client that exceeds its rate
+// is within it again. Ending the stream instead would not help: the client would reconnect at once, since it had an answer,
 // and bringing it in sync again costs more than its requests.
-func (s *Server) throttle(ctx context.Context, c *caller, t *limit.Tokens, size int) {
+func (s *Server) throttle(c *caller, t *limit.Tokens, size int) (pause time.Duration) {
 	v := s.cfg.Limits.Values()
-	wait := t.Take(time.Now(), limit.Cost(size), v.RequestsPerSecond, v.RequestBurst)
-	if wait <= 0 {
-		return
+	pause = t.Take(time.Now(), limit.Cost(size), v.RequestsPerSecond, v.RequestBurst)
+	if pause <= 0 {
+		return 0
 	}
 	s.cfg.Limits.Count(limit.Requests, c.peer, fmt.Sprintf("more than %d requests per second on one stream (limits.requests_per_second): they are read later", v.RequestsPerSecond))
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	return pause
 }
 
 // editedLocked applies a change of the subscription to a type, and charges the client for the added

@@ -1,108 +1,104 @@
 package fanout
 
 import (
+	"context"
+	"math"
 	"sync"
 	"time"
 
 	lrsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/resource"
 )
 
-// loadStream is a client's stream of load reports (LRS). Its handler only receives. The terms that
-// the control plane asks for change rarely; goroutines that live only for that send them.
+// loadStream is a client's stream of load reports (LRS). It is the [transport.Client] of its call.
 type loadStream struct {
 	caller
 
 	// Fixed after construction.
 	srv  *Server
-	grpc grpc.ServerStream
 	tier *peering // for a stream of another node; nil for a client
 
-	key aggregation.Key // owned by the handler goroutine; empty until known
+	// Owned by the goroutine that processes requests.
+	first  *time.Timer     // for the first request; nil after that
+	key    aggregation.Key // empty until known
+	tokens limit.Tokens
 
 	mu sync.Mutex
 	// Guarded by mu.
 	client    *load.Client // nil before the first message
 	sentTerms *load.Terms  // the last terms sent to the client
-	sending   bool         // a goroutine sends terms
-	ended     bool         // the handler has returned
+	sending   bool         // the call has not been writable since the newest terms
+	ended     bool         // nothing is sent any more
 
-	senders sync.WaitGroup
 }
 
 var errNoLoads = status.Error(codes.Unimplemented, "the origin of this node takes no load reports")
 
-// describeLoad returns the gRPC description of LRS.
-func (s *Server) describeLoad(peers bool) *grpc.ServiceDesc {
-	return &grpc.ServiceDesc{
-		ServiceName: lrsv3.LoadReportingService_ServiceDesc.ServiceName,
-		Metadata:    lrsv3.LoadReportingService_ServiceDesc.Metadata,
-		Streams: []grpc.StreamDesc{{
-			StreamName: "StreamLoadStats", ServerStreams: true, ClientStreams: true,
-			Handler: func(_ any, gs grpc.ServerStream) error { return s.handleLoad(gs, peers) },
-		}},
+// openLoad admits a stream of load reports.
+func (s *Server) openLoad(call transport.Call, peer bool) (transport.Client, error) {
+	if s.cfg.Loads == nil {
+		return nil, errNoLoads
 	}
+	st := &loadStream{caller: callerOf(call), srv: s}
+	if peer {
+		var err error
+		if st.tier, err = peeringOf(call, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.admitLoad(st); err != nil {
+		return nil, s.notAdmitted(err)
+	}
+	st.first = time.AfterFunc(s.cfg.FirstRequestTimeout, func() { call.End(errNoRequest) })
+	return st, nil
 }
 
-// handleLoad serves a stream of load reports until the client or the server ends it.
-func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
-	if s.cfg.Loads == nil {
-		return errNoLoads
+// Begin implements [transport.Client].
+func (s *loadStream) Begin(b []byte, size int) error {
+	if s.tier != nil {
+		return nil
 	}
-	st := &loadStream{srv: s, grpc: gs}
-	if peer {
-		if st.tier, err = peeringOf(gs.Context(), nil); err != nil {
-			return err
-		}
+	if err := s.srv.authorizeEarly(&s.caller, b, size, resource.NodeNumber(true)); err != nil { // the same number as in LRS
+		return s.srv.refused(&s.caller, err)
 	}
-	p, err := st.attach(gs.Context())
-	if err != nil {
-		return err
-	}
-	if err := s.admitLoad(st, p); err != nil {
-		return s.notAdmitted(gs.Context(), &st.caller, err)
-	}
-	defer func() {
-		st.pause(err)
-		st.end(err) // before waiting for a send that may block
-		s.removeLoad(st)
-		s.leaveLoad(st)
-	}()
+	return nil
+}
 
-	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { st.end(errNoRequest) })
-	defer first.Stop()
-	var tokens limit.Tokens
-	var in request
-	for joined := false; ; joined = true {
-		next := awaited{tier: st.tier, first: !joined, node: resource.NodeNumber(true), by: p} // the same number as in LRS
-		if over, err := s.receive(&st.caller, &in, next); over {
-			return err
-		}
-		size := in.size()
-		if joined {
-			st.messageRead(size)
-		}
-		if !joined && !first.Stop() {
-			in.free()
-			return s.ended(&st.caller, errNoRequest) // the request arrived just after the timeout
-		}
-		if err := st.take(&in, p, !joined); err != nil {
-			return s.refused(&st.caller, err)
-		}
-		if st.tier == nil {
-			s.throttle(gs.Context(), &st.caller, &tokens, size)
-		}
+// Request implements [transport.Client].
+func (s *loadStream) Request(b []byte) (pause time.Duration, err error) {
+	first := s.first
+	if s.first = nil; first != nil && !first.Stop() {
+		return s.Unread(errNoRequest) // the request arrived just after the timeout
 	}
+	if err := s.take(b, first != nil); err != nil {
+		return s.stop(s.srv.refused(&s.caller, err))
+	}
+	if s.tier != nil {
+		return 0, nil
+	}
+	return s.srv.throttle(&s.caller, &s.tokens, len(b)), nil
+}
+
+// Unread implements [transport.Client].
+func (s *loadStream) Unread(err error) (pause time.Duration, reason error) {
+	return s.stop(s.srv.ended(&s.caller, err))
+}
+
+// Closed implements [transport.Client].
+func (s *loadStream) Closed() {
+	if s.first != nil {
+		s.first.Stop()
+	}
+	s.srv.removeLoad(s)
+	s.srv.leaveLoad(s)
 }
 
 const (
@@ -114,32 +110,31 @@ const (
 	maxLargeLoads = 2
 )
 
-// take processes the message in in, from the client that p describes.
-func (s *loadStream) take(in *request, p *peer.Peer, first bool) error {
-	defer in.free()
-	if in.size() > largeLoad {
+// take processes the encoded message b.
+func (s *loadStream) take(b []byte, first bool) error {
+	if len(b) > largeLoad {
 		select {
 		case s.srv.largeLoads <- struct{}{}:
 			defer func() { <-s.srv.largeLoads }()
-		case <-s.grpc.Context().Done():
-			return s.grpc.Context().Err()
+		case <-s.call.Done():
+			return context.Canceled
 		}
 	}
-	r, err := s.read(in)
+	r, err := s.read(b)
 	if err != nil {
 		return err
 	}
 	if first {
-		if err := s.identify(r, p); err != nil {
+		if err := s.identify(r); err != nil {
 			return err
 		}
 	}
-	return s.receive(r, in.size())
+	return s.receive(r, len(b))
 }
 
 // read decodes a message.
-func (s *loadStream) read(in *request) (*lrsv3.LoadStatsRequest, error) {
-	raw, r := in.bytes(), &lrsv3.LoadStatsRequest{}
+func (s *loadStream) read(raw []byte) (*lrsv3.LoadStatsRequest, error) {
+	r := &lrsv3.LoadStatsRequest{}
 	if d := r.ProtoReflect().Descriptor(); s.tier == nil && messagesIn(raw, d, maxLoadParts) > maxLoadParts {
 		return nil, status.Errorf(codes.ResourceExhausted, "the load report has more than %d parts, expected fewer", maxLoadParts)
 	}
@@ -151,7 +146,7 @@ func (s *loadStream) read(in *request) (*lrsv3.LoadStatsRequest, error) {
 
 // identify takes the client's Node from the first message and joins its key's account, by the same
 // rules as for configuration (B1). The Node in later messages is ignored.
-func (s *loadStream) identify(r *lrsv3.LoadStatsRequest, p *peer.Peer) error {
+func (s *loadStream) identify(r *lrsv3.LoadStatsRequest) error {
 	s.nodeID = r.GetNode().GetId()
 	var client *load.Client
 	if s.tier != nil {
@@ -160,7 +155,7 @@ func (s *loadStream) identify(r *lrsv3.LoadStatsRequest, p *peer.Peer) error {
 		if err := s.srv.checkNode(&s.caller, proto.Size(r.GetNode())); err != nil {
 			return err
 		}
-		res, err := s.srv.letIn(&s.caller, r.GetNode(), authz.ClientOf(p), 0)
+		res, err := s.srv.letIn(&s.caller, r.GetNode(), s.call.Identity(), 0)
 		if err != nil {
 			return err
 		}
@@ -191,11 +186,31 @@ func (s *loadStream) receive(r *lrsv3.LoadStatsRequest, size int) error {
 func (s *loadStream) news() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sending || s.nextLocked() == nil {
+	if s.sending {
 		return
 	}
-	s.sending = true
-	s.senders.Go(s.sendTerms)
+	if terms := s.nextLocked(); terms != nil {
+		s.sendLocked(terms)
+	}
+}
+
+// sendLocked sends terms. Clients do not answer them, so the transport may have no room.
+func (s *loadStream) sendLocked(terms *load.Terms) {
+	s.sentTerms = terms
+	b, err := proto.Marshal(terms.Response)
+	if err != nil {
+		s.call.End(status.Error(codes.Internal, err.Error()))
+		return
+	}
+	s.sending = !s.call.Send(&transport.Message{Body: b}, math.MaxInt)
+}
+
+// Writable implements [transport.Client].
+func (s *loadStream) Writable() {
+	s.mu.Lock()
+	s.sending = false
+	s.mu.Unlock()
+	s.news()
 }
 
 // nextLocked returns the terms to send; nil for none. It ends the stream if the control plane
@@ -206,37 +221,13 @@ func (s *loadStream) nextLocked() *load.Terms {
 	}
 	terms, err := s.client.Terms()
 	if err != nil {
-		s.end(status.Error(codes.Unimplemented, err.Error()))
+		s.call.End(status.Error(codes.Unimplemented, err.Error()))
 		return nil
 	}
 	if terms == s.sentTerms {
 		return nil
 	}
 	return terms
-}
-
-// sendTerms sends terms until none are new. It ends the stream of a client that does not read.
-func (s *loadStream) sendTerms() {
-	for {
-		s.mu.Lock()
-		terms := s.nextLocked()
-		if s.sending = terms != nil; s.sending {
-			s.sentTerms = terms
-		}
-		s.mu.Unlock()
-		if terms == nil {
-			return
-		}
-		deadline := time.AfterFunc(s.srv.cfg.SendTimeout, func() {
-			s.srv.metrics.sendTimeout()
-			s.end(errSendDeadline)
-		})
-		err := s.grpc.SendMsg(terms.Response)
-		deadline.Stop()
-		if err != nil {
-			s.end(err) // usually the handler is about to get the reason itself
-		}
-	}
 }
 
 // unanswered returns 1 for a stream without a response.
@@ -277,13 +268,12 @@ func (s *Server) removeLoad(st *loadStream) {
 	s.signalEmptyLocked()
 }
 
-// close frees what an ended stream holds. After it returns, no goroutine sends on the stream.
+// close frees what an ended stream holds.
 func (s *loadStream) close() {
 	s.mu.Lock()
 	s.ended = true
 	client := s.client
 	s.mu.Unlock()
-	s.senders.Wait()
 	if client != nil {
 		client.Leave()
 	}

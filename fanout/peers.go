@@ -1,18 +1,16 @@
 package fanout
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/conversation"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -57,36 +55,21 @@ const peerPatience = time.Second
 // errNoOriginForPeer is not UNAVAILABLE, which would mean that this node is.
 var errNoOriginForPeer = status.Error(codes.FailedPrecondition, "the origin cannot be reached from this node, and nothing is known yet of what was asked for")
 
-// RegisterPeers adds the services for other nodes of the tier to gs: ADS, only the incremental
-// variant, and LRS. gs must have been made with [Server.ServerOptions], and must accept only nodes
-// of the tier.
-func (s *Server) RegisterPeers(gs *grpc.Server) {
-	gs.RegisterService(&grpc.ServiceDesc{
-		ServiceName: aggregated.Name, Metadata: aggregated.File,
-		Streams: []grpc.StreamDesc{{
-			StreamName: aggregated.Delta, ServerStreams: true, ClientStreams: true,
-			Handler: func(_ any, gs grpc.ServerStream) error { return s.handlePeer(gs) },
-		}},
-	}, nil)
-	gs.RegisterService(s.describeLoad(true), nil)
-}
-
-// handlePeer serves a stream of another node.
-func (s *Server) handlePeer(gs grpc.ServerStream) error {
-	p, err := peeringOf(gs.Context(), s.cfg.Cache)
+// openPeer admits a stream of another node.
+func (s *Server) openPeer(call transport.Call) (transport.Client, error) {
+	p, err := peeringOf(call, s.cfg.Cache)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Its clients may accept lifetimes (F1).
-	st := &stream{srv: s, grpc: gs, form: form{delta: true, relay: true, timed: true}, since: s.stamp(time.Now()), tier: p}
-	return st.serve()
+	f := form{delta: true, relay: true, timed: true}
+	return s.open(&stream{caller: callerOf(call), srv: s, form: f, since: s.stamp(time.Now()), tier: p})
 }
 
-// peeringOf reads the key and the node of a stream from its metadata.
-func peeringOf(ctx context.Context, c *cache.Cache) (*peering, error) {
-	md, _ := metadata.FromIncomingContext(ctx)
+// peeringOf reads the key and the node of a stream from its headers.
+func peeringOf(call transport.Call, c *cache.Cache) (*peering, error) {
 	first := func(name string) string {
-		if v := md.Get(name); len(v) > 0 {
+		if v := call.Header(name); len(v) > 0 {
 			return v[0]
 		}
 		return ""
@@ -146,7 +129,7 @@ func (s *stream) askedByPeerLocked(ts *typeState, r *resource.Request) error {
 }
 
 // markLocked completes a response to another node that was just committed.
-func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, before cache.Position) {
+func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *transport.Message, before cache.Position) {
 	var m resource.PeerMark
 	// While removals wait for other types, the other node would take the resources that it still
 	// has for current ones, and pass them on to others.
@@ -168,7 +151,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 		}
 	}
 	m.Trace = s.newestLocked(ts, before, ts.Sent.Gen).Parent()
-	f.tail = resource.AppendPeerMark(f.tail, m)
+	f.Tail = resource.AppendPeerMark(f.Tail, m)
 }
 
 // confirmPause is the time between two checks whether restored content has been confirmed.

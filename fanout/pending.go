@@ -110,7 +110,7 @@ func (s *stream) orderedLocked(ts *typeState, h cache.SubscriptionState, q cache
 func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Query, b *body, now time.Time) (cache.Query, *body) {
 	switch {
 	case b.err != nil:
-		s.end(b.err)
+		s.call.End(b.err)
 		return q, nil
 	case s.claimHoldsLocked(ts, h, b):
 		ts.Sent, ts.Acked = b.to, b.to

@@ -2,9 +2,7 @@ package fanout
 
 import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"google.golang.org/grpc/peer"
 
-	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -58,14 +56,8 @@ func (s *stream) secretsLocked(identity string) *cache.Group {
 
 // identity returns the identity that the client's certificate proves; empty for none.
 func (s *stream) identity() string {
-	by := s.client()
+	by := s.call.Identity()
 	return by.Identity()
-}
-
-// client describes the connection.
-func (s *stream) client() authz.Client {
-	p, _ := peer.FromContext(s.grpc.Context())
-	return authz.ClientOf(p)
 }
 
 // groupLocked returns the group that has the stream's table of t.
@@ -75,7 +67,7 @@ func (s *stream) groupLocked(t *resource.Type) (g *cache.Group, private bool) {
 	case s.srv.cfg.Private != nil && s.srv.cfg.Private(t):
 		return s.privateLocked(), true
 	case resource.HoldsSecrets(t.URL) && !s.sharesSecrets:
-		switch by := s.client(); {
+		switch by := s.call.Identity(); {
 		case !by.Authenticated: // clients of the key cannot be distinguished
 		case by.Identity() == "":
 			return s.privateLocked(), true

@@ -7,7 +7,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -126,24 +125,22 @@ func (s *Server) scheduleRecheck(c *caller, p *authorize.Policy, by authz.Client
 
 // recheck implements checked.
 func (s *stream) recheck() {
-	p, _ := peer.FromContext(s.grpc.Context())
-	s.srv.recheckCaller(&s.caller, p, s.node, uint64(s.fields))
+	s.srv.recheckCaller(&s.caller, s.node, uint64(s.fields))
 }
 
 // recheck implements checked.
 func (s *loadStream) recheck() {
-	p, _ := peer.FromContext(s.grpc.Context())
-	s.srv.recheckCaller(&s.caller, p, "", 0)
+	s.srv.recheckCaller(&s.caller, "", 0)
 }
 
 // recheckCaller checks again whether a client may use node, which has the fields in set.
-func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64) {
+func (s *Server) recheckCaller(c *caller, node string, set uint64) {
 	before := s.rechecks.Load()
-	by, policy := authz.ClientOf(p), s.cfg.Gate.Policy()
+	by, policy := c.call.Identity(), s.cfg.Gate.Policy()
 	var claim corev3.Node
 	if !policy.Open() {
 		if !policy.Reads().Within(c.by.reads(), set) {
-			c.end(errRulesChanged)
+			c.call.End(errRulesChanged)
 			return
 		}
 		kept := node
@@ -151,12 +148,12 @@ func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64)
 			kept += c.by.claim
 		}
 		if proto.Unmarshal([]byte(kept), &claim) != nil {
-			c.end(errRulesChanged) // cannot happen: both were decoded before
+			c.call.End(errRulesChanged) // cannot happen: both were decoded before
 			return
 		}
 	}
 	if err := s.cfg.Gate.Recheck(policy, &claim, by); err != nil {
-		c.end(err)
+		c.call.End(err)
 		return
 	}
 	s.scheduleRecheck(c, policy, by, before, time.Now())

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/authz"
@@ -137,8 +134,6 @@ type Server struct {
 
 	compressor sharedgzip.Compressor // safe for concurrent use
 	packed     atomic.Uint64         // number of compressed bodies
-	wire       atomic.Pointer[wire]  // see wireFor
-	noWire     sync.Once             // guards a log line
 
 	draining      atomic.Bool
 	elsewhere     atomic.Bool                            // there are other nodes; see Server.Elsewhere
@@ -169,44 +164,6 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.metrics, err = newServerMetrics(cfg.Meter, s)
 	return s, err
-}
-
-// ServerOptions returns the options for the gRPC server.
-func (s *Server) ServerOptions() []grpc.ServerOption {
-	return append(append(TransportOptions(), s.asTheyAre()...),
-		grpc.Creds(conn.Credentials()),
-		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
-		grpc.ForceServerCodecV2(newCodec()),
-		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
-		grpc.MaxSendMsgSize(math.MaxInt32))
-}
-
-// WriteBuffer is the size of a connection's write buffer, in bytes: the largest that the memory in
-// docs/sizing.md allows for all clients at once on a node with 1 GiB; see
-// bench/results/write-buffer-2026-11-22.md.
-const WriteBuffer = 32 << 10
-
-// TransportOptions returns the options that determine the cost of a connection. A reference server
-// needs them for a fair comparison.
-func TransportOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		// Clients ping every 10 s, with or without streams (B41). Fixed windows save the pings of
-		// bandwidth estimation.
-		//
-		// grpc-go allocates a whole write buffer for a response of any size, and keeps it until the
-		// connection's writer has run once more: on a busy node all connections may have one.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(KeepaliveParams()),
-		grpc.StaticStreamWindowSize(64 << 10),
-		grpc.StaticConnWindowSize(64 << 10),
-		grpc.WriteBufferSize(WriteBuffer),
-		grpc.ReadBufferSize(8 << 10),
-	}
-}
-
-// KeepaliveParams returns the parameters that detect disconnected clients.
-func KeepaliveParams() keepalive.ServerParameters {
-	return keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}
 }
 
 func (s *Server) add(st *stream) error {
@@ -266,12 +223,12 @@ func (s *Server) snapshot() []*stream {
 	return out
 }
 
-// ended returns the error for a stream after a failed receive.
+// ended returns the status of a stream of which no further request can be read.
 func (s *Server) ended(c *caller, err error) error {
-	switch err = c.reasonOr(err); {
+	switch {
 	case errors.Is(err, io.EOF):
 		return nil
-	case status.Code(err) == codes.ResourceExhausted && c.reason.Load() == nil:
+	case status.Code(err) == codes.ResourceExhausted && !c.call.Ended():
 		// gRPC has refused a message that is too large.
 		s.cfg.Limits.Count(limit.MessageSize, c.peer, err.Error())
 		return s.refused(c, err)

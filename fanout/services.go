@@ -2,9 +2,13 @@ package fanout
 
 import (
 	"context"
+	"math"
+	"time"
 
+	lrsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	// The descriptors of the services, for reflection.
@@ -17,6 +21,9 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/service/runtime/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
 
+	"xdsrelay/fanout/conn"
+	"xdsrelay/fanout/grpcgo"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/resource"
 )
 
@@ -36,37 +43,96 @@ var aggregatedV2 = resource.Service{
 	Delta:  aggregated.Delta,
 }
 
+// ServerOptions returns the options for the gRPC server.
+func (s *Server) ServerOptions() []grpc.ServerOption {
+	return append(append(TransportOptions(), s.adapter().ServerOptions()...),
+		grpc.Creds(conn.Credentials()),
+		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
+		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
+		grpc.MaxSendMsgSize(math.MaxInt32))
+}
+
+// WriteBuffer is the size of a connection's write buffer, in bytes: the largest that the memory in
+// docs/sizing.md allows for all clients at once on a node with 1 GiB; see
+// bench/results/write-buffer-2026-11-22.md.
+const WriteBuffer = 32 << 10
+
+// TransportOptions returns the options that determine the cost of a connection. A reference server
+// needs them for a fair comparison.
+func TransportOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		// Clients ping every 10 s, with or without streams (B41). Fixed windows save the pings of
+		// bandwidth estimation.
+		//
+		// grpc-go allocates a whole write buffer for a response of any size, and keeps it until the
+		// connection's writer has run once more: on a busy node all connections may have one.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(KeepaliveParams()),
+		grpc.StaticStreamWindowSize(64 << 10),
+		grpc.StaticConnWindowSize(64 << 10),
+		grpc.WriteBufferSize(WriteBuffer),
+		grpc.ReadBufferSize(8 << 10),
+	}
+}
+
+// KeepaliveParams returns the parameters that detect disconnected clients.
+func KeepaliveParams() keepalive.ServerParameters {
+	return keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}
+}
+
+// adapter returns what makes calls of grpc-go's streams.
+func (s *Server) adapter() *grpcgo.Adapter {
+	return grpcgo.New(grpcgo.Config{
+		SendTimeout: s.cfg.SendTimeout,
+		Unsent: func() error {
+			s.metrics.sendTimeout()
+			return errSendDeadline
+		},
+		Refused: func(peer string, err error) { _ = s.refused(&caller{peer: peer}, err) },
+		Logger:  s.cfg.Logger,
+	})
+}
+
 // Register adds ADS, the per-type services of table A-1 and LRS to gs, under their proto names and
 // with exactly their methods (A4). gs must have been made with [Server.ServerOptions].
 func (s *Server) Register(gs *grpc.Server) {
-	s.register(gs, &aggregated, resource.Known(), false)
+	a := s.adapter()
+	s.register(gs, a, &aggregated, resource.Known(), false)
 	if s.cfg.V2 { // J1
-		s.register(gs, &aggregatedV2, resource.KnownV2(), true)
+		s.register(gs, a, &aggregatedV2, resource.KnownV2(), true)
 	}
-	gs.RegisterService(s.describeLoad(false), nil)
+	gs.RegisterService(s.describeLoad(a, false), nil)
 }
 
-func (s *Server) register(gs *grpc.Server, ads *resource.Service, types []*resource.Type, v2 bool) {
-	gs.RegisterService(s.describe(ads, nil, v2), nil)
+// RegisterPeers adds the services for other nodes of the tier to gs: ADS, only the incremental
+// variant, and LRS. gs must have been made with [Server.ServerOptions], and must accept only nodes
+// of the tier. Their requests are the sum of their clients, so they are not bounded.
+func (s *Server) RegisterPeers(gs *grpc.Server) {
+	a := s.adapter()
+	gs.RegisterService(&grpc.ServiceDesc{
+		ServiceName: aggregated.Name, Metadata: aggregated.File,
+		Streams: []grpc.StreamDesc{a.Stream(aggregated.Delta, math.MaxInt32, s.openPeer)},
+	}, nil)
+	gs.RegisterService(s.describeLoad(a, true), nil)
+}
+
+func (s *Server) register(gs *grpc.Server, a *grpcgo.Adapter, ads *resource.Service, types []*resource.Type, v2 bool) {
+	gs.RegisterService(s.describe(a, ads, nil, v2), nil)
 	for _, t := range types {
 		if t.Service != nil {
-			gs.RegisterService(s.describe(t.Service, t, v2), nil)
+			gs.RegisterService(s.describe(a, t.Service, t, v2), nil)
 		}
 	}
 }
 
 // describe returns the gRPC description of a service of one version of the protocol: for one type,
 // or for all if only is nil.
-func (s *Server) describe(svc *resource.Service, only *resource.Type, v2 bool) *grpc.ServiceDesc {
+func (s *Server) describe(a *grpcgo.Adapter, svc *resource.Service, only *resource.Type, v2 bool) *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{ServiceName: svc.Name, Metadata: svc.File}
 	stream := func(method string, delta bool) {
-		if method == "" {
-			return
+		if method != "" {
+			d.Streams = append(d.Streams, a.Stream(method, s.cfg.MaxReceiveBytes, s.opens(only, form{delta: delta, v2: v2})))
 		}
-		d.Streams = append(d.Streams, grpc.StreamDesc{
-			StreamName: method, ServerStreams: true, ClientStreams: true,
-			Handler: func(_ any, gs grpc.ServerStream) error { return s.handle(gs, only, form{delta: delta, v2: v2}) },
-		})
 	}
 	stream(svc.Stream, false)
 	stream(svc.Delta, true)
@@ -74,6 +140,20 @@ func (s *Server) describe(svc *resource.Service, only *resource.Type, v2 bool) *
 		d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: svc.Fetch, Handler: fetchUnimplemented})
 	}
 	return d
+}
+
+// describeLoad returns the gRPC description of LRS.
+func (s *Server) describeLoad(a *grpcgo.Adapter, peers bool) *grpc.ServiceDesc {
+	most := s.cfg.MaxReceiveBytes
+	if peers {
+		most = math.MaxInt32
+	}
+	open := func(c transport.Call) (transport.Client, error) { return s.openLoad(c, peers) }
+	return &grpc.ServiceDesc{
+		ServiceName: lrsv3.LoadReportingService_ServiceDesc.ServiceName,
+		Metadata:    lrsv3.LoadReportingService_ServiceDesc.Metadata,
+		Streams:     []grpc.StreamDesc{a.Stream("StreamLoadStats", most, open)},
+	}
 }
 
 // fetchUnimplemented answers the unary methods, which exist for REST only: a unary gRPC answer

@@ -3,26 +3,23 @@ package fanout
 import (
 	"errors"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/peer"
-
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
 )
 
-// stream is a client's stream: all types on ADS, one type on its own service.
+// stream is a client's stream: all types on ADS, one type on its own service. It is the
+// [transport.Client] of its call.
 type stream struct {
 	caller
 
 	// Fixed after construction.
 	srv   *Server
-	grpc  grpc.ServerStream
 	only  *resource.Type // nil on ADS
 	since stamp
 	form  // except timed
@@ -32,14 +29,11 @@ type stream struct {
 	fields        uint16   // of the Node, kept in node, as bits by number; set like the fields below
 	tier          *peering // for a stream of another node; nil for a client; fixed
 
-	// Set by the handler goroutine with the first request, before other goroutines know the stream,
-	// like timed.
+	// Set with the first request, before other goroutines know the stream, like timed.
 	group               *cache.Group
 	node, cluster, rule string // node is that of identity
-	wire                *wire  // for a client that accepts gzip; nil for others
 
-	// Owned by the handler goroutine.
-	in     request
+	// Owned by the goroutine that processes requests.
 	tokens limit.Tokens
 	why    *Reason // of the request, if that is a NACK: made before mu is locked
 
@@ -49,12 +43,13 @@ type stream struct {
 	own     *ownGroups   // nil unless a type needs it
 	nonces  uint64
 	unacked int         // bytes of unacknowledged responses
-	sending bool        // a goroutine is in a send that may block
-	ended   bool        // the handler has returned
+	sending bool        // the call has not been writable since the newest response
+	ended   bool        // nothing is sent any more
+	gzip    bool        // the client accepts compressed responses; set with the first request
 	waiting atomic.Bool // a goroutine waits for mu to flush; not guarded by mu
 	after   func()      // called after mu is unlocked; see laterLocked
 	alarm   *time.Timer // see armLocked
-	alarmAt time.Time
+	alarmAt stamp
 	// unreachableSince is the time since which the client waits for content that cannot come; see
 	// giveUpLocked.
 	unreachableSince stamp
@@ -63,76 +58,95 @@ type stream struct {
 	// subscribed to endpoints (E3).
 	warming *cache.Names
 	back    *comeback // nil for a client that holds nothing
-
-	senders sync.WaitGroup // see sendSlowly
 }
 
-// handle serves a stream until the client or the server ends it.
-func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) error {
-	st := &stream{srv: s, grpc: gs, only: only, form: f, since: s.stamp(time.Now())}
-	return st.serve()
+// open admits the stream of a call.
+func (s *Server) open(st *stream) (transport.Client, error) {
+	if err := s.admit(st); err != nil {
+		return nil, s.notAdmitted(err)
+	}
+	if st.tier == nil {
+		st.awaitFirst()
+	}
+	return st, nil
 }
 
-// serve serves the stream.
-func (s *stream) serve() (err error) {
-	p, err := s.attach(s.grpc.Context())
-	if err != nil {
-		return err
-	}
-	if err := s.srv.admit(s, p); err != nil {
-		return s.srv.notAdmitted(s.grpc.Context(), &s.caller, err)
-	}
-	defer func() {
-		s.pause(err)
-		s.end(err) // before waiting for a send that may block
-		s.srv.remove(s)
-		s.srv.leave(s)
-	}()
-
-	if s.tier == nil {
-		s.awaitFirst()
-	}
-	for first := true; ; first = false {
-		next := awaited{tier: s.tier, first: first, node: resource.NodeNumber(s.delta), by: p}
-		if over, err := s.srv.receive(&s.caller, &s.in, next); over {
-			return err
-		}
-		size := s.in.size()
-		if !first {
-			s.messageRead(size)
-		}
-		if err := s.take(p); err != nil {
-			return s.srv.refused(&s.caller, err)
-		}
-		if s.tier == nil {
-			s.srv.throttle(s.grpc.Context(), &s.caller, &s.tokens, size)
-		}
+// opens returns what makes a stream of each call of a method: for one type, or for all if only is
+// nil.
+func (s *Server) opens(only *resource.Type, f form) transport.Open {
+	return func(call transport.Call) (transport.Client, error) {
+		return s.open(&stream{caller: callerOf(call), srv: s, only: only, form: f, since: s.stamp(time.Now())})
 	}
 }
 
-// take processes the request in in, from the client that p describes.
-func (s *stream) take(p *peer.Peer) error {
-	defer s.in.free()
+// Begin implements [transport.Client].
+func (s *stream) Begin(b []byte, size int) error {
+	if s.tier != nil {
+		return nil
+	}
+	if err := s.srv.authorizeEarly(&s.caller, b, size, resource.NodeNumber(s.delta)); err != nil {
+		return s.srv.refused(&s.caller, err)
+	}
+	return nil
+}
+
+// Request implements [transport.Client].
+func (s *stream) Request(b []byte) (pause time.Duration, err error) {
+	if err := s.take(b); err != nil {
+		return s.stop(s.srv.refused(&s.caller, err))
+	}
+	if s.tier != nil {
+		return 0, nil
+	}
+	return s.srv.throttle(&s.caller, &s.tokens, len(b)), nil
+}
+
+// Unread implements [transport.Client].
+func (s *stream) Unread(err error) (pause time.Duration, reason error) {
+	return s.stop(s.srv.ended(&s.caller, err))
+}
+
+// Closed implements [transport.Client].
+func (s *stream) Closed() {
+	s.srv.remove(s)
+	s.srv.leave(s)
+}
+
+// take processes the encoded request b.
+func (s *stream) take(b []byte) error {
 	var r resource.Request
-	s.srv.metrics.received(s.form, s.in.size())
+	s.srv.metrics.received(s.form, len(b))
 	if s.tier == nil {
-		if err := s.checkCounts(s.in.bytes()); err != nil {
+		if err := s.checkCounts(b); err != nil {
 			return err
 		}
 	}
 	if s.group == nil {
-		node, err := resource.NodeOf(s.delta, s.in.bytes())
+		node, err := resource.NodeOf(s.delta, b)
 		if err != nil {
 			return malformed(err)
 		}
-		if err := s.identify(node, p); err != nil {
+		if err := s.identify(node); err != nil {
 			return err
 		}
 	}
-	if err := s.in.decode(s.delta, &r); err != nil {
+	if err := decode(b, s.delta, &r); err != nil {
 		return err
 	}
 	return s.receive(&r)
+}
+
+// decode decodes a request of one variant. The result is valid while b is.
+func decode(b []byte, delta bool, to *resource.Request) (err error) {
+	if delta {
+		err = resource.DecodeDeltaRequest(b, to)
+	} else {
+		err = resource.DecodeSotWRequest(b, to)
+	}
+	if err != nil {
+		return malformed(err)
+	}
+	return nil
 }
 
 // receive applies a request and sends what became due.
@@ -270,7 +284,7 @@ func (s *stream) findLocked(url string) *typeState {
 	return nil
 }
 
-// close frees what an ended stream holds. After it returns, no goroutine sends on the stream.
+// close frees what an ended stream holds.
 func (s *stream) close() {
 	s.mu.Lock()
 	s.ended = true
@@ -280,7 +294,6 @@ func (s *stream) close() {
 	}
 	types, group, own := s.types, s.group, s.own
 	s.mu.Unlock()
-	s.senders.Wait()
 	for _, ts := range types {
 		ts.table.Leave(&ts.watcher)
 	}

@@ -27,11 +27,11 @@ func (s *stream) giveUpLocked(now time.Time) {
 		return
 	}
 	if s.tier != nil {
-		s.end(errNoOriginForPeer)
+		s.call.End(errNoOriginForPeer)
 		return
 	}
 	if s.nonces == 0 {
-		s.end(errNoOrigin)
+		s.call.End(errNoOrigin)
 		return
 	}
 	s.unreachableSince = at // the wait begins again, for names that are requested from now on

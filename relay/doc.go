@@ -20,7 +20,7 @@
 // # The way of a request
 //
 //  1. fanout/conn counts the bytes of a connection below grpc-go, fanout/limit admits the stream.
-//  2. fanout: the handler of the stream reads the first request. The rules compute the
+//  2. fanout: the transport reads the first request of the stream (fanout/grpcgo). The rules compute the
 //     aggregation key from its Node (relay/aggregation), authorization allows it (fanout/authz,
 //     relay/authorize), and the stream joins the group of that key (fanout/stream.go).
 //  3. A request that changes what the client wants edits a subscription of a table; one that
@@ -54,8 +54,8 @@
 // These are separate: Tier.mu before keeper.mu and Peers.mu before peer.mu, in relay/tier;
 // loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/conn, Conn.mu before
 // Conn.coming, and Conn.claims and Listener.mu before the lock of the limiter. No goroutine waits for
-// the network with a lock of the first list: a stream sends under its lock only while the transport
-// has room for the message.
+// the network with a lock of the first list: a stream sends under its lock, but no method of its call
+// blocks (fanout/transport), and the transport calls a stream without a lock of its own.
 //
 // # Goroutines
 //
@@ -68,6 +68,6 @@
 //	per origin     one that watches each server's connection
 //	per node       one that asks another node whether it is there, while a key is followed there
 //	per client     grpc-go's handler, which only receives. One more while a send could block
-//	               (stream.sendSlowly); none while the stream is idle
+//	               (call.sendSlowly, in fanout/grpcgo); none while the stream is idle
 //	per connection grpc-go's reader and writer
 package relay

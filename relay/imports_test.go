@@ -60,6 +60,26 @@ var (
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 )
 
+// grpcFree lists the packages whose code knows no gRPC but what is in statuses: the protocol is
+// tested without a transport, and another transport could carry it. The value has the files that
+// may, since they put the package on grpc-go.
+var (
+	grpcFree = map[string][]string{
+		"fanout":              {"services.go", "others.go"},
+		"fanout/transport":    nil,
+		"fanout/conversation": nil,
+		"relay/cache":         nil,
+	}
+	statuses = []string{grpcGo + "/codes", grpcGo + "/status"}
+)
+
+// grpcGo is the prefix of the import paths of grpc-go. adapter is the package that knows its
+// internals.
+const (
+	grpcGo  = "google.golang.org/grpc"
+	adapter = module + "/fanout/grpcgo"
+)
+
 // topLevel is all that the root folder holds, beside what .gitignore names.
 var topLevel = []string{
 	"go.mod", "go.sum", "cmd", "relay", "upstream", "fanout", "shard", "deploy", "bench", "docs",
@@ -67,7 +87,7 @@ var topLevel = []string{
 }
 
 // TestImportGraph holds the layout of the repository: who may import whom,
-// which parts are pure, that every package says what it is for, and what lies
+// which parts are pure or know no gRPC, that every package says what it is for, and what lies
 // at the top.
 func TestImportGraph(t *testing.T) {
 	for _, broken := range checkHouse(t, os.DirFS("..")) {
@@ -109,6 +129,18 @@ func TestImportGraphChecker(t *testing.T) {
 			"relay/resource/a.go imports net/http: relay/resource does no I/O"},
 		{"goroutine in a pure part", "relay/aggregation/a.go", "package aggregation\nfunc f() {\n\tgo f()\n}",
 			"relay/aggregation/a.go:3 starts a goroutine: relay/aggregation is pure"},
+		{"status in the protocol", "fanout/a.go", `package fanout; import _ "google.golang.org/grpc/status"`, ""},
+		{"gRPC in the services", "fanout/services.go", `package fanout; import _ "google.golang.org/grpc"; import _ "xdsrelay/fanout/grpcgo"`, ""},
+		{"gRPC in a test of the protocol", "fanout/a_test.go", `package fanout; import _ "google.golang.org/grpc"`, ""},
+		{"gRPC in the adapter", "fanout/grpcgo/a.go", "// Package grpcgo is.\npackage grpcgo; import _ \"google.golang.org/grpc/mem\"", ""},
+		{"gRPC in the protocol", "fanout/a.go", `package fanout; import _ "google.golang.org/grpc"`,
+			"fanout/a.go imports google.golang.org/grpc: of fanout, only services.go, others.go may know more of gRPC than statuses"},
+		{"part of gRPC in the protocol", "fanout/a.go", `package fanout; import _ "google.golang.org/grpc/mem"`,
+			"fanout/a.go imports google.golang.org/grpc/mem: of fanout, only services.go, others.go may know more of gRPC than statuses"},
+		{"adapter in the protocol", "fanout/a.go", `package fanout; import _ "xdsrelay/fanout/grpcgo"`,
+			"fanout/a.go imports xdsrelay/fanout/grpcgo: of fanout, only services.go, others.go may know more of gRPC than statuses"},
+		{"gRPC in the boundary", "fanout/transport/services.go", "// Package transport is.\npackage transport; import _ \"google.golang.org/grpc\"",
+			"fanout/transport/services.go imports google.golang.org/grpc: fanout/transport knows no more of gRPC than statuses"},
 		{"no package comment", "fanout/wire/a.go", "package wire",
 			`fanout/wire: no file has a package comment that begins "Package wire "`},
 		{"no command comment", "cmd/xdsbench/a.go", "package main",
@@ -191,6 +223,7 @@ func checkHouse(t *testing.T, tree fs.FS) []string {
 			return nil
 		}
 		broken = append(broken, checkImports(name, file)...)
+		broken = append(broken, checkGRPC(name, file)...)
 		broken = append(broken, checkPure(name, files, file)...)
 		noteDoc(undocumented, name, file)
 		return nil
@@ -232,6 +265,26 @@ func checkImports(name string, file *ast.File) (broken []string) {
 		case folder == "relay" && part == "relay" && path.Dir(name) != "relay":
 			broken = append(broken, name+" imports "+imported+": nothing below the node imports it")
 		case to != part && !slices.Contains(allowed, to):
+			broken = append(broken, name+" imports "+imported+": "+rule)
+		}
+	}
+	return broken
+}
+
+// checkGRPC holds in one file that the protocol knows no gRPC. Its tests may.
+func checkGRPC(name string, file *ast.File) (broken []string) {
+	folder := path.Dir(name)
+	may, free := grpcFree[folder]
+	if !free || strings.HasSuffix(name, "_test.go") || slices.Contains(may, path.Base(name)) {
+		return nil
+	}
+	rule := folder + " knows no more of gRPC than statuses"
+	if len(may) > 0 {
+		rule = "of " + folder + ", only " + strings.Join(may, ", ") + " may know more of gRPC than statuses"
+	}
+	for _, imported := range importsOf(file) {
+		ofGRPC := imported == grpcGo || strings.HasPrefix(imported, grpcGo+"/")
+		if imported == adapter || ofGRPC && !slices.Contains(statuses, imported) {
 			broken = append(broken, name+" imports "+imported+": "+rule)
 		}
 	}

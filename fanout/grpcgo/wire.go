@@ -1,4 +1,4 @@
-package fanout
+package grpcgo
 
 import (
 	"encoding/binary"
@@ -6,13 +6,13 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"xdsrelay/fanout/transport"
 )
 
 // gzipName is the name of the encoding in gRPC headers.
@@ -61,60 +61,44 @@ func newWire(stream reflect.Type) (*wire, error) {
 	return &wire{stream: stream, write: m.Func, options: reflect.New(t.In(3).Elem())}, nil
 }
 
-// wireFor makes the stream of a client send gzip, and returns the wire for its messages. It returns
-// nil if the client does not accept gzip or must not get it. It must be called before anything is
-// sent.
-func (s *stream) wireFor(node *corev3.Node) *wire {
-	es, ok := s.status.(encodedStream)
-	if s.srv.cfg.Compression.From < 1 || !ok || !slices.Contains(es.ClientAdvertisedCompressors(), gzipName) || s.misclaims(node) {
-		return nil
+// Compress implements [transport.Call].
+func (c *call) Compress() bool {
+	es, ok := grpc.ServerTransportStreamFromContext(c.grpc.Context()).(encodedStream)
+	if !ok || !slices.Contains(es.ClientAdvertisedCompressors(), gzipName) || c.adapter.wireOf(reflect.TypeOf(es)) == nil {
+		return false
 	}
-	w := s.srv.wireOf(reflect.TypeOf(s.status))
-	if w == nil {
-		return nil
-	}
-	if es.SetSendCompress(gzipName) != nil {
-		return nil // the stream has ended
-	}
-	return w
-}
-
-// misclaims reports whether a client cannot decompress although it says so. The gRPC client of
-// Envoy's own cannot, but its configuration may add the header, which most control planes ignore.
-// Envoy's other client is a gRPC library and names it.
-func (s *stream) misclaims(node *corev3.Node) bool {
-	library := func(agent string) bool { return strings.Contains(agent, "grpc-") }
-	return node.GetUserAgentName() == "envoy" && !slices.ContainsFunc(metadata.ValueFromIncomingContext(s.grpc.Context(), "user-agent"), library)
+	c.gzip = es.SetSendCompress(gzipName) == nil // otherwise the stream has ended
+	return c.gzip
 }
 
 // wireOf returns the wire for a type of transport streams. If there is none it logs that and
 // returns nil.
-func (s *Server) wireOf(stream reflect.Type) *wire {
-	w := s.wire.Load()
+func (a *Adapter) wireOf(stream reflect.Type) *wire {
+	w := a.wire.Load()
 	if w == nil || w.stream != stream {
 		var err error
 		if w, err = newWire(stream); err != nil {
-			s.noWire.Do(func() { s.cfg.Logger.Error("responses are not compressed", "reason", err.Error()) })
+			a.noWire.Do(func() { a.cfg.Logger.Error("responses are not compressed", "reason", err.Error()) })
 			return nil
 		}
-		s.wire.Store(w)
+		a.wire.Store(w)
 	}
 	return w
 }
 
-// send writes f to a stream of the wire's type. It blocks and fails like SendMsg.
-func (w *wire) send(to statusWriter, f *frame) error {
-	n := len(f.body) + len(f.tail)
+// send writes m to a stream of the wire's type. It blocks and fails like SendMsg.
+func (w *wire) send(to any, m *transport.Message) error {
+	n := len(m.Body) + len(m.Tail)
 	if n > math.MaxInt32 {
 		return status.Errorf(codes.ResourceExhausted, "a response has %d bytes, expected at most %d", n, math.MaxInt32)
 	}
-	header := make([]byte, frameHeader)
-	if f.compressed {
+	header := make([]byte, transport.HeaderSize)
+	if m.Compressed {
 		header[0] = 1
 	}
 	binary.BigEndian.PutUint32(header[1:], uint32(n))
 	// As in the codec, the GC frees the bytes.
-	message := mem.BufferSlice{mem.SliceBuffer(f.body), mem.SliceBuffer(f.tail)}
+	message := mem.BufferSlice{mem.SliceBuffer(m.Body), mem.SliceBuffer(m.Tail)}
 	out := w.write.Call([]reflect.Value{reflect.ValueOf(to), reflect.ValueOf(header), reflect.ValueOf(message), w.options})
 	err, failed := reflect.TypeAssert[error](out[0])
 	if !failed {
@@ -124,12 +108,4 @@ func (w *wire) send(to statusWriter, f *frame) error {
 		err = status.Error(codes.Unavailable, err.Error()) // the connection was closed
 	}
 	return err
-}
-
-// send sends f. It may block.
-func (s *stream) send(f *frame) error {
-	if s.wire != nil {
-		return s.wire.send(s.status, f)
-	}
-	return s.grpc.SendMsg(f)
 }

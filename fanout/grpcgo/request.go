@@ -1,4 +1,4 @@
-package fanout
+package grpcgo
 
 import (
 	"encoding/binary"
@@ -7,40 +7,22 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 
-	"xdsrelay/relay/resource"
+	"xdsrelay/fanout/transport"
 )
-
-// FirstBytes is how much of a stream's first request is read before its client is authorized, in
-// bytes. These bytes must include the beginning of the Node and all fields of it that the authorize
-// rules read.
-const FirstBytes = 64 << 10
-
-// fewBytes is the largest first request that is decoded before its client is authorized, in bytes.
-// The decoded form may take a hundred times as much, which is less than four times FirstBytes.
-const fewBytes = 2 << 10
 
 // readPiece is how much is read from the transport at a time, in bytes: a frame. Small frames have
 // an overhead of memory, which is freed with each piece.
 const readPiece = 16 << 10
 
-// messageReader is the part of grpc-go's transport streams that reads messages. RecvMsg would
-// collect the whole message before the relay could check its beginning, and then copy it.
-type messageReader interface {
-	ReadMessageHeader(header []byte) error
-	Read(n int) (mem.BufferSlice, error)
-}
-
-// request is a received request of any service. It is decoded later, so that the decoded form does
-// not live while the handler waits for the next request, and so that the handler can reject
-// undecodable requests with its own message.
+// request is a request that is being read. Only its bytes are read here: so the handler can reject
+// undecodable requests with its own message, and the decoded form does not live while the next
+// request is awaited.
 type request struct {
-	whole  mem.Buffer // the whole request; nil until all of it has arrived
-	parts  *parts     // the received bytes, if the request is not in a single frame
-	header [5]byte    // the last four bytes are the size of the request
+	whole mem.Buffer // the whole request; nil until all of it has arrived
+	parts *parts     // the received bytes, if the request is not in a single frame
+	size  int        // in bytes, as the header says
 }
 
 // parts are the received bytes of a request. The memory in use follows these bytes, not the size
@@ -69,61 +51,26 @@ func requestSizes() []int {
 	return sizes
 }
 
-// begin waits for the next request and reads its header. It rejects requests of more than most
-// bytes without reading their content.
-func (r *request) begin(from messageReader, most int) error {
-	if err := from.ReadMessageHeader(r.header[:]); err != nil {
+// begin waits for the next request and reads its header, for which there is room in header. It
+// rejects requests of more than most bytes without reading their content.
+func (r *request) begin(from messageReader, header []byte, most int) error {
+	if err := from.ReadMessageHeader(header); err != nil {
 		return received(err)
 	}
-	if flag := r.header[0]; flag != 0 {
+	if flag := header[0]; flag != 0 {
 		// No encoding exists that could have compressed it; see refuseEncoded.
 		return status.Errorf(codes.Internal, "a request begins with the flag %d, expected 0: send requests uncompressed", flag)
 	}
-	if size := r.size(); size > most {
-		return status.Errorf(codes.ResourceExhausted, "the request is larger than max: it has %d bytes, and the limit is %d (listen.max_receive_size)", size, most)
+	if r.size = int(binary.BigEndian.Uint32(header[1:])); r.size > most {
+		return status.Errorf(codes.ResourceExhausted, "the request is larger than max: it has %d bytes, and the limit is %d (listen.max_receive_size)", r.size, most)
 	}
 	return nil
 }
 
-// size returns the size that the header announces, in bytes.
-func (r *request) size() int { return int(binary.BigEndian.Uint32(r.header[1:])) }
-
-// awaited describes the request that a stream waits for.
-type awaited struct {
-	tier  *peering         // the other node; nil for a client
-	first bool             // whether it is the stream's first request
-	node  protowire.Number // the field that holds the Node
-	by    *peer.Peer
-}
-
-// receive waits for the next request of a stream and reads all of it. It reads all of a client's
-// first request only if the beginning shows that the client is authorized. over reports whether the
-// stream has ended; err is the error that it ended with.
-func (s *Server) receive(c *caller, in *request, a awaited) (over bool, err error) {
-	if err := in.begin(c.status, s.mostReceived(a.tier)); err != nil {
-		return true, s.ended(c, err)
-	}
-	if a.first && a.tier == nil && in.size() > fewBytes {
-		if err := in.readTo(c.status, FirstBytes); err != nil {
-			in.free()
-			return true, s.ended(c, err)
-		}
-		if err := s.authorizeEarly(c, in, a.node, a.by); err != nil {
-			in.free()
-			return true, s.refused(c, err)
-		}
-	}
-	if err := in.readTo(c.status, in.size()); err != nil {
-		in.free()
-		return true, s.ended(c, err)
-	}
-	return false, nil
-}
-
 // readTo reads until n bytes of the request have arrived, or the whole request.
 func (r *request) readTo(from messageReader, n int) error {
-	n = min(n, r.size())
-	for r.whole == nil && (r.have() < n || r.size() == 0) {
+	n = min(n, r.size)
+	for r.whole == nil && (r.have() < n || r.size == 0) {
 		got, err := from.Read(min(n-r.have(), readPiece))
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -140,7 +87,7 @@ func (r *request) readTo(from messageReader, n int) error {
 func (r *request) have() int {
 	switch {
 	case r.whole != nil:
-		return r.size()
+		return r.size
 	case r.parts != nil:
 		return r.parts.have
 	}
@@ -149,7 +96,7 @@ func (r *request) have() int {
 
 // add takes ownership of the received bytes.
 func (r *request) add(got mem.BufferSlice) {
-	if r.parts == nil && got.Len() == r.size() && len(got) <= 1 {
+	if r.parts == nil && got.Len() == r.size && len(got) <= 1 {
 		r.whole = mem.SliceBuffer(nil)
 		if len(got) == 1 {
 			r.whole = got[0]
@@ -157,7 +104,7 @@ func (r *request) add(got mem.BufferSlice) {
 		return
 	}
 	if r.parts == nil {
-		r.parts = &parts{total: r.size()}
+		r.parts = &parts{total: r.size}
 	}
 	for _, b := range got {
 		r.parts.add(b.ReadOnlyData())
@@ -180,7 +127,7 @@ func (p *parts) add(b []byte) {
 
 // room returns the memory for the next bytes.
 func (p *parts) room() []byte {
-	if p.buffer == nil && (p.total <= FirstBytes || p.have >= p.total/2) {
+	if p.buffer == nil && (p.total <= transport.FirstBytes || p.have >= p.total/2) {
 		p.gather()
 	}
 	if p.buffer != nil {
@@ -194,7 +141,7 @@ func (p *parts) room() []byte {
 		at -= len(*piece)
 	}
 	// Doubling the memory keeps the number of pieces small.
-	piece := requestPool.Get(min(max(p.have, FirstBytes), maxPooled))
+	piece := requestPool.Get(min(max(p.have, transport.FirstBytes), maxPooled))
 	p.pieces = append(p.pieces, piece)
 	return *piece
 }
@@ -233,7 +180,7 @@ func (p *parts) free() {
 	}
 }
 
-// beginning returns the received bytes of the request, at most [FirstBytes].
+// beginning returns the received bytes of the request, at most [transport.FirstBytes].
 func (r *request) beginning() []byte {
 	b := r.bytes()
 	switch p := r.parts; {
@@ -243,7 +190,7 @@ func (r *request) beginning() []byte {
 	case len(p.pieces) > 0:
 		b = (*p.pieces[0])[:min(p.have, len(*p.pieces[0]))]
 	}
-	return b[:min(len(b), FirstBytes)]
+	return b[:min(len(b), transport.FirstBytes)]
 }
 
 // bytes returns the whole request; nil until all of it has arrived. The bytes are valid until free.
@@ -263,19 +210,6 @@ func (r *request) free() {
 		r.parts.free()
 	}
 	*r = request{}
-}
-
-// decode decodes the request as one of a variant. The result is valid until free.
-func (r *request) decode(delta bool, to *resource.Request) (err error) {
-	if delta {
-		err = resource.DecodeDeltaRequest(r.bytes(), to)
-	} else {
-		err = resource.DecodeSotWRequest(r.bytes(), to)
-	}
-	if err != nil {
-		return malformed(err)
-	}
-	return nil
 }
 
 // received converts the error of a read to the error that RecvMsg would return.

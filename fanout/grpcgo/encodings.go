@@ -1,4 +1,4 @@
-package fanout
+package grpcgo
 
 import (
 	"errors"
@@ -17,9 +17,9 @@ import (
 // each one for that client alone, including secrets.
 
 // asTheyAre returns the options by which a server refuses compressed requests.
-func (s *Server) asTheyAre() []grpc.ServerOption {
+func (a *Adapter) asTheyAre() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ChainStreamInterceptor(s.refuseEncoded),
+		grpc.ChainStreamInterceptor(a.refuseEncoded),
 		// The handlers of unary methods are called only after their request was read.
 		grpc.RPCDecompressor(noInflating{}), //nolint:staticcheck // deprecated, and there is nothing else
 	}
@@ -27,14 +27,12 @@ func (s *Server) asTheyAre() []grpc.ServerOption {
 
 // refuseEncoded refuses a stream whose client may send compressed requests, with the status that
 // gRPC defines for an unknown encoding.
-func (s *Server) refuseEncoded(srv any, gs grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+func (a *Adapter) refuseEncoded(srv any, gs grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	es, ok := grpc.ServerTransportStreamFromContext(gs.Context()).(interface{ RecvCompress() string })
 	if ok && es.RecvCompress() != "" && es.RecvCompress() != encoding.Identity {
-		var c caller
-		if _, err := c.attach(gs.Context()); err != nil {
-			return err
-		}
-		return s.refused(&c, status.Errorf(codes.Unimplemented, "requests in the encoding %q are not taken: send them uncompressed", es.RecvCompress()))
+		err := status.Errorf(codes.Unimplemented, "requests in the encoding %q are not taken: send them uncompressed", es.RecvCompress())
+		a.cfg.Refused(addrOf(gs.Context()), err)
+		return err
 	}
 	return handle(srv, gs)
 }
