@@ -17,6 +17,7 @@ import (
 func (n *Node) addHeads(cfg *tier.Config) {
 	if n.store != nil {
 		cfg.Own = append(cfg.Own, func(ctx context.Context, g *cache.Group) { n.heads.Own(ctx, g) })
+		cfg.Advance = append(cfg.Advance, func(ctx context.Context, g *cache.Group) { n.heads.Advance(ctx, g) })
 	}
 }
 
