@@ -19,6 +19,7 @@ func (n *Node) addHeads(cfg *tier.Config) {
 		return
 	}
 	cfg.Own = append(cfg.Own, func(ctx context.Context, g *cache.Group) { n.heads.Own(ctx, g) })
+	cfg.Advance = append(cfg.Advance, func(ctx context.Context, g *cache.Group) { n.heads.Advance(ctx, g) })
 	n.add(part{stop: func() {
 		if n.heads != nil { // not all of the node was made
 			_ = n.heads.Close() // nothing is lost where it fails

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -66,6 +67,18 @@ func (f *Feed) Unmet(node string) bool {
 	l := &f.group.streams[f.stream]
 	_, met := l.met[node]
 	return l.met != nil && !met
+}
+
+// Guarded reports whether the removal guard would judge the removal of what a stream has.
+func (f *Feed) Guarded() bool {
+	if !f.group.cache.guards() {
+		return false
+	}
+	return slices.ContainsFunc(f.group.Tables(), func(t *Table) bool {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		return t.Type.FullState && t.streams[f.stream].live > 0
+	})
 }
 
 // TakeOver restores what such nodes have and holds back its removal: resources that the stream

@@ -27,6 +27,8 @@ type TableDigest struct {
 	Wildcard bool
 	// Behind says that other nodes have newer content; see [Group.ObserveHead].
 	Behind bool
+	// Ahead says that the content is newer than the tier head: it replaced what that describes.
+	Ahead bool
 	// Complete says that the control plane has answered for the wildcard, and clients ask for that.
 	Complete bool
 	// Confirmed says that a control plane that this node asks itself has answered for all
@@ -49,7 +51,7 @@ func (t *Table) Digest() TableDigest {
 func (t *Table) tableDigestLocked() TableDigest {
 	return TableDigest{
 		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Errored: t.errored.sum, Version: t.wildVersionLocked(),
-		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.tierHead != nil && t.tierHead.behind, Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
+		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.tierHead != nil && t.tierHead.behind, Ahead: t.tierHead.ahead(), Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
 }
 

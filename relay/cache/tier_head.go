@@ -178,6 +178,11 @@ func (a *headState) compare(woken map[*Subscription]struct{}) {
 	clear(a.waiting)
 }
 
+// ahead reports whether the table is newer than a tier head of another node.
+func (a *headState) ahead() bool {
+	return a != nil && !a.since.IsZero() && !a.behind && !a.head.Own && a.now != a.head.Digest
+}
+
 // writtenLocked is when the tier head was written, at the latest, if the table has the content that
 // it describes; otherwise zero.
 func (t *Table) writtenLocked() time.Time {

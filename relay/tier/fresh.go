@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,7 +19,9 @@ import (
 // content.
 //
 // An owner that did not ask this node before it asked the origin does not know what this node holds
-// back (K16). It cannot ask a node that it does not see.
+// back (K16). It cannot ask a node that it does not see. Nor does it know what the owner before it
+// held back for this node: so a node that followed that one asks the origin itself, and its own
+// removal guard judges the answer.
 
 const (
 	// freshPath is the question, with the key, the leg and the name of the node that asks.
@@ -62,16 +65,44 @@ func (k *keeper) ownerIsFresh(ctx context.Context) bool {
 	if k.feed == nil || k.peer.plane == nil {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, k.tier.cfg.OwnerTimeout)
-	defer cancel()
-	path := freshPath + "?" + url.Values{paramKey: {k.key}, paramLeg: {k.leg}, paramNode: {k.tier.Self().Name}}.Encode()
-	text, err := ask(ctx, k.peer.plane, path)
+	answer, err := k.askFresh(ctx, k.peer)
 	if err != nil {
 		return status.Code(err) == codes.Unimplemented
 	}
-	var answer freshness
-	if json.Unmarshal(text, &answer) != nil || !answer.Fresh {
+	return answer.Fresh && (!answer.Unmet || len(k.feed.Group().HeldBack(k.leg)) == 0)
+}
+
+// askFresh sends freshPath to the owner once.
+func (k *keeper) askFresh(ctx context.Context, p *peer) (answer freshness, err error) {
+	ctx, cancel := context.WithTimeout(ctx, k.tier.cfg.OwnerTimeout)
+	defer cancel()
+	path := freshPath + "?" + url.Values{paramKey: {k.key}, paramLeg: {k.leg}, paramNode: {k.tier.Self().Name}}.Encode()
+	text, err := ask(ctx, p.plane, path)
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	return answer, err
+}
+
+// errStranger is why a node does not follow a new owner.
+var errStranger = status.Error(codes.FailedPrecondition, "the new owner has not asked this node what it holds")
+
+// stranger reports whether a new owner has not asked this node for what it holds, and does not do so
+// within OwnerTimeout, although the removal guard would hold back that it is removed. It returns
+// false for an owner that cannot be asked.
+func (k *keeper) stranger(ctx context.Context, p *peer) bool {
+	if k.feed == nil || p.plane == nil || !k.feed.Guarded() {
 		return false
 	}
-	return !answer.Unmet || len(k.feed.Group().HeldBack(k.leg)) == 0
+	for until := time.Now().Add(k.tier.cfg.OwnerTimeout); ; {
+		answer, err := k.askFresh(ctx, p)
+		switch {
+		case err != nil && status.Code(err) != codes.Unavailable, err == nil && !answer.Unmet:
+			return false
+		case err == nil && !time.Now().Before(until):
+			return true
+		case !pauseFor(ctx, freshPause):
+			return false
+		}
+	}
 }

@@ -269,7 +269,7 @@ func (k *keeper) become(ctx context.Context, s State) {
 			return
 		}
 		k.report(nil)
-		k.source = startJob(ctx, k.fill(s))
+		k.source = startJob(ctx, k.fill(s, was))
 	}
 	k.show(s)
 	hooks := map[State]func(context.Context){Owner: k.own, Alone: k.alone}[s]
@@ -279,13 +279,19 @@ func (k *keeper) become(ctx context.Context, s State) {
 	}
 }
 
-// fill returns the function that keeps the key up to date in a state.
-func (k *keeper) fill(s State) func(context.Context) {
+// fill returns the function that keeps the key up to date in a state, after another one.
+func (k *keeper) fill(s, was State) func(context.Context) {
 	if s.fromOrigin() {
 		return k.origin
 	}
 	p := k.peer
-	return func(ctx context.Context) { k.follow(ctx, k, p) }
+	return func(ctx context.Context) {
+		if was == Follower && k.stranger(ctx, p) {
+			k.report(errStranger)
+			return
+		}
+		k.follow(ctx, k, p)
+	}
 }
 
 func (k *keeper) show(s State) {

@@ -65,6 +65,9 @@ type Config struct {
 	// the key is still owned. A call for a key begins after the previous one has returned.
 	// Private groups have no owner.
 	Own []func(ctx context.Context, g *cache.Group)
+	// Advance are hooks like Own. They are called while this node streams a key from the origin
+	// because it cannot reach the owner.
+	Advance []func(ctx context.Context, g *cache.Group)
 	// Alone are hooks like Own. They are called when this node has streamed a key from the origin
 	// for [aloneFor] because it cannot reach the owner.
 	Alone []func(ctx context.Context, g *cache.Group)
@@ -187,6 +190,8 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 	if first {
 		k.own = func(ctx context.Context) { callAll(ctx, g, t.cfg.Own) }
 		k.alone = func(ctx context.Context) {
+			advancing := startJob(ctx, func(ctx context.Context) { callAll(ctx, g, t.cfg.Advance) })
+			defer advancing.stop()
 			if pauseFor(ctx, aloneFor) {
 				callAll(ctx, g, t.cfg.Alone)
 			}

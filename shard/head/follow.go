@@ -91,6 +91,7 @@ func (h *Heads) acceptLocked(key, url string, head Head) {
 	f.noteReached(url)
 	f.heads[url] = head
 	reportToCache(f.group, url, head, h.oursLocked(key, head))
+	h.enqueueAheadLocked(h.advanced[key]) // another node may have been faster
 }
 
 // noteReached records which head the table of a type has reached, if any.

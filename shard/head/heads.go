@@ -85,14 +85,16 @@ type Heads struct {
 	metrics *metrics
 	end     context.CancelFunc
 	work    sync.WaitGroup
-	dirty   chan struct{} // signalled when queue may not be empty
+	dirty   chan struct{} // signalled when queue or ahead may not be empty
 	fresh   chan struct{} // signalled when unread or missed has changed
 	parts   *store.Parts  // the buckets of board
 
 	mu lockorder.Mutex[lockorder.Heads]
 	// Guarded by mu.
-	owned    map[string]*owned // by key
-	queue    []*owned          // for the writer, each once
+	owned    map[string]*owned    // by key
+	queue    []*owned             // for the writer, each once
+	advanced map[string]*advanced // by key
+	ahead    []*advanced          // for the writer, each once
 	followed map[string]*followed
 	board    board
 	// unstamped are buckets, and keys of each, whose heads may have been written since their stamp
@@ -114,7 +116,7 @@ func New(cfg Config) (*Heads, error) {
 	h := &Heads{
 		cfg: cfg, dirty: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
 		parts: store.NewParts(), board: newBoard(), unstamped: make(map[int]map[string]struct{}),
-		owned: make(map[string]*owned), followed: make(map[string]*followed), unread: make(map[string]struct{}),
+		owned: make(map[string]*owned), advanced: make(map[string]*advanced), followed: make(map[string]*followed), unread: make(map[string]struct{}),
 	}
 	var err error
 	if h.metrics, err = newMetrics(cfg.Meter, h); err != nil {

@@ -83,6 +83,15 @@ func writeCall(s *store.Store, token *secure.Token, key string, epoch uint64, he
 	return store.Call{Keys: []string{name(s, key)}, Args: args}
 }
 
+// advanceCall replaces heads, which have the same epoch, by type URL.
+func advanceCall(s *store.Store, token *secure.Token, key string, epoch uint64, heads map[string]Head) store.Call {
+	args := []any{keptFor.Milliseconds(), epoch}
+	for url, h := range heads {
+		args = append(args, typeField+url, h.Generation-1, sign(s, token, key, url, h))
+	}
+	return store.Call{Keys: []string{name(s, key)}, Args: args}
+}
+
 // keyState is the state of a key in Redis.
 type keyState struct {
 	epoch uint64

@@ -127,6 +127,7 @@ func (h *Heads) check(ctx context.Context) {
 		if len(h.unstamped) > 0 {
 			signal(h.dirty)
 		}
+		h.retryAheadLocked()
 		h.mu.Unlock()
 		h.refresh()
 		turn = h.round(ctx, turn)

@@ -65,7 +65,7 @@ func (h *Heads) write(ctx context.Context) {
 	retry := firstRetry
 	for {
 		some := h.take()
-		if len(some) == 0 {
+		if advanced := h.advanceAll(ctx); len(some) == 0 && !advanced {
 			h.stampAll(ctx)
 			select {
 			case <-h.dirty:
