@@ -153,6 +153,9 @@ func arrive(w *World, _ int, e Event) {
 	for range e.number(1) {
 		w.fleet.add(e.arg(0), len(w.fleet.clients))
 	}
+	if w.plan.Polls > 0 {
+		w.fleet.addPoller(e.arg(0))
+	}
 }
 
 func killNode(reset bool) func(*World, int, Event) {

@@ -37,6 +37,7 @@ type node struct {
 // ports of every node.
 const (
 	clientPort = "18000"
+	pollPort   = "18080"
 	adminPort  = "19000"
 	peerPort   = "18100"
 )
@@ -103,6 +104,9 @@ func (n *node) config() *config.Config {
 	cfg := config.Default()
 	cfg.Node.Name = n.name
 	cfg.Listen.Address, cfg.Admin.Address = n.at(clientPort), n.at(adminPort)
+	if s.Polls > 0 {
+		cfg.REST.Address = n.at(pollPort)
+	}
 	cfg.Origin.Addresses, cfg.Origin.Variant = []string{n.world.originAddr}, config.Delta
 	if s.SotW {
 		cfg.Origin.Variant = config.SotW

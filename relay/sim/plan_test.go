@@ -55,6 +55,16 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestDrawnApart: plans of some seeds have polling clients; other seeds are as they were before there
+// were any.
+func TestDrawnApart(t *testing.T) {
+	for seed := range uint64(1200) {
+		if p := Draw(seed); (p.Polls > 0) != (seed%pollsEvery == 3) {
+			t.Errorf("seed %d has %d polling clients", seed, p.Polls)
+		}
+	}
+}
+
 // TestBadPlans: what is no plan is an error that names the line.
 func TestBadPlans(t *testing.T) {
 	const setup = "seed=1 nodes=1 keys=1 clients=1 size=1 sotw=true guard=true kept=none length=1m\n"
@@ -86,7 +96,7 @@ func TestShrink(t *testing.T) {
 			return p.Keys >= 1 && has("cp-down") && has("redis-flush") && tries%7 != 0
 		}
 		short := Shrink(p, fails, func() bool { return tries < 10_000 })
-		if len(short.Events) != 2 || short.Nodes != 1 || short.Clients != 1 || short.Keys != 1 || short.Length >= p.Length {
+		if len(short.Events) != 2 || short.Nodes != 1 || short.Clients != 1 || short.Keys != 1 || short.Polls != 0 || short.Length >= p.Length {
 			t.Errorf("seed %d after %d tries:\n%s", seed, tries, short)
 		}
 	}

@@ -111,6 +111,9 @@ func newWorld(t *scene, plan Plan, cfg Config) *World {
 	for i := range plan.Clients * plan.Keys {
 		w.fleet.add(keys[i%plan.Keys], i/plan.Keys)
 	}
+	for i := range plan.Polls * plan.Keys {
+		w.fleet.addPoller(keys[i%plan.Keys])
+	}
 	w.rest()
 	return w
 }
