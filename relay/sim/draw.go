@@ -39,6 +39,9 @@ func Draw(seed uint64) Plan {
 		p.addStory(rand.New(rand.NewPCG(seed, 2)))
 	}
 	// What came later is drawn apart, so that other seeds keep their plans.
+	if r := rand.New(rand.NewPCG(seed, 4)); seed%clocksEvery == 1 {
+		p.addClocks(r)
+	}
 	if r := rand.New(rand.NewPCG(seed, 5)); seed%pollsEvery == 3 {
 		p.Polls = 1 + r.IntN(3)
 	}
@@ -49,8 +52,8 @@ func Draw(seed uint64) Plan {
 const (
 	// storyEvery is how many seeds there are for one whose plan has a story.
 	storyEvery = 7
-	// pollsEvery is the same for polling clients.
-	pollsEvery = 6
+	// clocksEvery and pollsEvery are the same for clocks of single nodes and polling clients.
+	clocksEvery, pollsEvery = 4, 6
 )
 
 // keeps are the values of Kept.

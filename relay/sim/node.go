@@ -20,6 +20,7 @@ type node struct {
 	name  string // fixed
 	ip    string // fixed
 	disk  *disk  // fixed
+	clock clock  // guards itself
 
 	// All below belongs to the goroutine of the world.
 	host   *xdstest.Host
@@ -52,7 +53,7 @@ func (n *node) start() {
 	}
 	n.host = n.world.network.memory.NewHost(n.name, n.ip)
 	made, err := relay.New(n.config(), relay.Options{
-		Version: "v-sim", Listen: n.host.Listen, Dial: n.host.Dial, Logger: n.world.logger(n.name), Disk: n.disk.boot(n.lost),
+		Version: "v-sim", Listen: n.host.Listen, Dial: n.host.Dial, Logger: n.world.logger(n.name), Disk: n.disk.boot(n.lost), Clock: n.clock.now,
 	})
 	if err != nil {
 		n.world.t.Fatalf("node %s: %v", n.name, err)
@@ -93,6 +94,7 @@ func (n *node) drain(event int) {
 func (n *node) down(event int, why string) {
 	n.world.to.Add(record.Event{Kind: record.NodeDown, Node: n.name, Why: why})
 	n.relay, n.since, n.downBy = nil, time.Now(), event
+	n.clock.replaced()
 }
 
 // ready reports whether clients should connect, as the node says.

@@ -55,13 +55,42 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestDrawnApart: plans of some seeds have polling clients; other seeds are as they were before there
-// were any.
+// TestDrawnApart: plans of some seeds have clocks that are turned and processes that are stopped, and
+// those of some have polling clients; other seeds are as they were before there were any. These
+// events are in the length of the plan, so that all clocks are right at its end.
 func TestDrawnApart(t *testing.T) {
-	for seed := range uint64(1200) {
-		if p := Draw(seed); (p.Polls > 0) != (seed%pollsEvery == 3) {
-			t.Errorf("seed %d has %d polling clients", seed, p.Polls)
+	const all = 1200
+	clocks, polls, both := 0, 0, 0
+	for seed := range uint64(all) {
+		p := Draw(seed)
+		turned := 0
+		for _, e := range p.Events {
+			if e.Do != "clock" && e.Do != "sleep" {
+				continue
+			}
+			turned++
+			if e.End() > p.Length {
+				t.Errorf("seed %d of %v: %s ends at %v", seed, p.Length, e, e.End())
+			}
+			if by := e.number(1); e.Do == "clock" && (by > -3 && by < 3 || by < -603 || by > 603) {
+				t.Errorf("seed %d: %s", seed, e)
+			}
 		}
+		if (turned > 0) != (seed%clocksEvery == 1) || (p.Polls > 0) != (seed%pollsEvery == 3) {
+			t.Errorf("seed %d has %d polling clients, and %d events of clocks", seed, p.Polls, turned)
+		}
+		if turned > 0 {
+			clocks++
+		}
+		if p.Polls > 0 {
+			polls++
+		}
+		if turned > 0 && p.Polls > 0 {
+			both++
+		}
+	}
+	if clocks < all/5 || polls < all/10 || both < all/20 {
+		t.Errorf("%d plans with clocks, %d with polls, %d with both", clocks, polls, both)
 	}
 }
 
