@@ -107,7 +107,7 @@ func (n *Node) answerTerms() {
 		if err != nil || len(salt) < terms.LeastSalt {
 			return nil, status.Errorf(codes.InvalidArgument, "%s: expected %d bytes or more in hexadecimal", paramSalt, terms.LeastSalt)
 		}
-		return told{n.name, terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt), n.now().UnixMilli()}, nil
+		return told{n.name, terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt), n.clock.Now().UnixMilli()}, nil
 	}, paramSalt)
 }
 
@@ -142,12 +142,12 @@ func (n *Node) watchAgreement(ctx context.Context) {
 func (n *Node) compareTerms(ctx context.Context) {
 	salt := make([]byte, terms.LeastSalt)
 	_, _ = rand.Read(salt) // never fails
-	before := n.now()
+	before := n.clock.Now()
 	answers, _ := ops.AskAll[told](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
 	if ctx.Err() != nil {
 		return
 	}
-	n.compareClocks(answers, before, n.now())
+	n.compareClocks(answers, before, n.clock.Now())
 	came, went := n.agreement.note(n.name, answers, n.everybody().All(), time.Now())
 	log := n.part(logs.Tier)
 	for _, d := range came {

@@ -79,7 +79,7 @@ func (n *Node) compareClocks(answers []told, before, after time.Time) {
 			offsets[one.Node] = ops.Offset(time.UnixMilli(one.Clock), before.Truncate(time.Millisecond), after)
 		}
 	}
-	came, went := n.clocks.note(n.name, offsets, n.everybody().All(), after)
+	came, went := n.clocks.note(n.name, offsets, n.everybody().All(), time.Now())
 	log := n.part(logs.Tier)
 	for _, s := range came {
 		log.Warn("the clock of a node differs from those of the others; correct it, for example with NTP", "member", s.Node, "differs_from", s.From, "ahead", seconds(s.Ahead).String())

@@ -11,6 +11,3 @@ func (n *Node) Instruments() []telemetry.Instrument { return n.metrics.Instrumen
 
 // Slept is what the node does when it notices that it did not run for a while.
 func (n *Node) Slept(began time.Time) { n.slept(began) }
-
-// SetClock sets what the node takes for the time where nodes compare it. Call it before Run.
-func (n *Node) SetClock(now func() time.Time) { n.now = now }

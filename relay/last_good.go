@@ -27,7 +27,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	log := n.part(logs.LastGood)
 	keeper := lastgood.Config{
 		Prefix: n.cfg.Tier.Redis.Prefix, Encrypted: n.private, Delay: l.Delay, MaxSize: int(l.MaxSize), Wait: restoreWait(n.cfg.Cache.Hold),
-		Logger: log, Meter: n.metrics.Meter(),
+		Clock: n.clock, Logger: log, Meter: n.metrics.Meter(),
 	}
 	var err error
 	if l.KeysFile != "" {

@@ -60,6 +60,9 @@ type Options struct {
 	// Disk is where last_good.directory is. nil means the operating system's; tests in
 	// virtual time have one that fills and loses writes.
 	Disk lastgood.Disk
+	// Clock is the time of day in what leaves the node: answers to other nodes, records and the
+	// time of its start. Nil means the machine's; tests in virtual time have one for each node.
+	Clock shard.Clock
 	// Members makes the members of a tier with self among them. Nil means what the
 	// configuration names; tests move keys about by it.
 	Members func(self shard.Member) shard.Members
@@ -113,8 +116,8 @@ type Node struct {
 
 	foreign func() ([]string, time.Time) // nodes in Redis that are of another tier; nil without Redis
 
-	clocks clocks           // that differ in the tier; guards itself
-	now    func() time.Time // this node's clock, for what other nodes compare
+	clocks clocks      // that differ in the tier; guards itself
+	clock  shard.Clock // this node's, for what leaves it
 
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
@@ -149,8 +152,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		now: time.Now,
-		cfg: cfg, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, dial: opts.Dial, disk: opts.Disk, enlist: opts.Members,
+		cfg: cfg, clock: opts.Clock, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, dial: opts.Dial, disk: opts.Disk, enlist: opts.Members,
 		asked: make(chan struct{}), samples: samples{began: time.Now()},
 	}
 	if n.logger == nil {

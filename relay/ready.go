@@ -56,5 +56,5 @@ func (n *Node) firstAnswer() time.Duration {
 	if n.members.Answered() {
 		return 0
 	}
-	return max(0, n.cfg.Tier.OwnerTimeout-time.Since(n.members.Self().Since)).Round(time.Millisecond)
+	return max(0, n.cfg.Tier.OwnerTimeout-time.Since(n.samples.began)).Round(time.Millisecond)
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
@@ -26,8 +25,8 @@ import (
 // buildTier makes this node's part of the tier: where each key comes from. dial is
 // added to what other nodes are connected with.
 func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
-	cfg := tier.Config{Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Logger: n.part(logs.Tier)}
-	self := shard.Member{Name: n.name, Incarnation: rand.Text(), Version: n.version, Since: time.Now(), Stamps: true}
+	cfg := tier.Config{Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Clock: n.clock, Logger: n.part(logs.Tier)}
+	self := shard.Member{Name: n.name, Incarnation: rand.Text(), Version: n.version, Since: n.clock.Now(), Stamps: true}
 	if n.cfg.Tier.On() {
 		if n.peers, err = n.newPeerPort(); err != nil {
 			return err

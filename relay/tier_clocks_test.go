@@ -21,11 +21,12 @@ func TestClocksThatDiffer(t *testing.T) {
 		cfg := testConfig()
 		cfg.Node.Name, cfg.Origin.Addresses = name, []string{"127.0.0.1:1"}
 		cfg.Tier.Redis.URL, cfg.Tier.Peer.Address = redis.URL(), "127.0.0.1:0"
-		node, err := relay.New(cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		node, err := relay.New(cfg, relay.Options{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)), Clock: func() time.Time { return time.Now().Add(ahead) },
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		node.SetClock(func() time.Time { return time.Now().Add(ahead) })
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
@@ -54,5 +55,33 @@ func TestClocksThatDiffer(t *testing.T) {
 	}
 	if log.count("the clock of a node differs") < 4 || log.count("member=b differs_from=a ahead=-") == 0 {
 		t.Error("the log does not say whose clock differs")
+	}
+}
+
+// TestReadyByAClockThatIsSet: a node waits for tier.owner_timeout to hear which nodes there are (K15),
+// also where its clock is set back after its start, as on a machine that has just booted.
+func TestReadyByAClockThatIsSet(t *testing.T) {
+	cfg := testConfig()
+	cfg.Node.Name, cfg.Origin.Addresses = "a", []string{"127.0.0.1:1"}
+	cfg.Tier.Redis.URL, cfg.Tier.Peer.Address = "redis://127.0.0.1:1", "127.0.0.1:0"
+	began := time.Now()
+	node, err := relay.New(cfg, relay.Options{Clock: func() time.Time { return time.Now().Add(time.Hour) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		defer close(done)
+		done <- node.Run(ctx)
+	}()
+	n := running{Node: node, stop: stop, done: done}
+	t.Cleanup(func() {
+		stop()
+		n.ended(t)
+	})
+	xdstest.Eventually(t, "the node to be ready", func() bool { return node.Ready() == nil })
+	if after := time.Since(began); after < cfg.Tier.OwnerTimeout {
+		t.Errorf("it is ready after %s", after)
 	}
 }

@@ -108,6 +108,8 @@ var acts = map[string]*act{
 	"pause": {draw: aNode, long: true, weight: 2, begin: pauseNode, end: healPath},
 	"add":   {draw: none, long: true, weight: 2, begin: addNode, end: drainNode},
 	"roll":  {draw: and(none, 5, 30), weight: 1, begin: rollNodes},
+	"sleep": {draw: aNode, long: true, begin: sleepNode, end: wakeNode},          // see addClocks
+	"clock": {draw: aClock, long: true, begin: turnClock(1), end: turnClock(-1)}, // see addClocks
 
 	// The network.
 	"cut":   {draw: aPair, long: true, weight: 4, begin: faultPath(func(Event) xdstest.Way { return xdstest.Way{Refused: true} }), end: healPath},
@@ -152,6 +154,9 @@ func onDisk(change func(*disk)) func(*World, int, Event) {
 func arrive(w *World, _ int, e Event) {
 	for range e.number(1) {
 		w.fleet.add(e.arg(0), len(w.fleet.clients))
+	}
+	if w.plan.Polls > 0 {
+		w.fleet.addPoller(e.arg(0))
 	}
 }
 

@@ -38,12 +38,23 @@ func Draw(seed uint64) Plan {
 	if seed%storyEvery == 0 {
 		p.addStory(rand.New(rand.NewPCG(seed, 2)))
 	}
+	// What came later is drawn apart, so that other seeds keep their plans.
+	if r := rand.New(rand.NewPCG(seed, 4)); seed%clocksEvery == 1 {
+		p.addClocks(r)
+	}
+	if r := rand.New(rand.NewPCG(seed, 5)); seed%pollsEvery == 3 {
+		p.Polls = 1 + r.IntN(3)
+	}
 	p.sort()
 	return p
 }
 
-// storyEvery is how many seeds there are for one whose plan has a story.
-const storyEvery = 7
+const (
+	// storyEvery is how many seeds there are for one whose plan has a story.
+	storyEvery = 7
+	// clocksEvery and pollsEvery are the same for clocks of single nodes and polling clients.
+	clocksEvery, pollsEvery = 4, 6
+)
 
 // keeps are the values of Kept.
 var keeps = []string{"none", "directory", "redis"}

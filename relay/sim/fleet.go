@@ -16,11 +16,12 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// fleet is clients of all four variants, on machines of their own. A client goes through
-// the nodes one after the other until one serves it.
+// fleet is clients of all four variants, and polling clients, on machines of their own. A client
+// goes through the nodes one after the other until one serves it.
 type fleet struct {
 	world   *World
 	clients []*client
+	pollers []*poller
 }
 
 // client is one of them.
@@ -111,7 +112,7 @@ func (c *client) watch(e xdstest.AutoEvent) {
 
 func (f *fleet) nameOf(addr string) string {
 	for _, n := range f.world.nodes {
-		if n.at(clientPort) == addr {
+		if n.at(clientPort) == addr || n.at(pollPort) == addr {
 			return n.name
 		}
 	}
@@ -125,6 +126,11 @@ func (f *fleet) move(some func() bool) {
 			c.Reconnect()
 		}
 	}
+	for _, p := range f.pollers {
+		if some() {
+			p.order(moves)
+		}
+	}
 }
 
 // leave makes the clients of a key, or all, leave their streams; back lets them return.
@@ -136,6 +142,13 @@ func (f *fleet) leave(key string) {
 			c.Disconnect()
 		}
 	}
+	for _, p := range f.pollers {
+		if (key == "" || p.key == key) && !p.away {
+			p.away = true
+			f.world.to.Add(record.Event{Kind: record.ClientAway, Client: p.name, Key: p.key})
+			p.order(leaves)
+		}
+	}
 }
 
 func (f *fleet) back(key string) {
@@ -145,5 +158,22 @@ func (f *fleet) back(key string) {
 			f.world.to.Add(record.Event{Kind: record.ClientBack, Client: c.name, Key: c.key})
 			c.Connect()
 		}
+	}
+	for _, p := range f.pollers {
+		if (key == "" || p.key == key) && p.away {
+			p.away = false
+			f.world.to.Add(record.Event{Kind: record.ClientBack, Client: p.name, Key: p.key})
+			p.order(returns)
+		}
+	}
+}
+
+// close ends all clients.
+func (f *fleet) close() {
+	for _, c := range f.clients {
+		c.Close()
+	}
+	for _, p := range f.pollers {
+		p.close()
 	}
 }

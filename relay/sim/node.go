@@ -20,6 +20,7 @@ type node struct {
 	name  string // fixed
 	ip    string // fixed
 	disk  *disk  // fixed
+	clock clock  // guards itself
 
 	// All below belongs to the goroutine of the world.
 	host   *xdstest.Host
@@ -37,6 +38,7 @@ type node struct {
 // ports of every node.
 const (
 	clientPort = "18000"
+	pollPort   = "18080"
 	adminPort  = "19000"
 	peerPort   = "18100"
 )
@@ -51,7 +53,7 @@ func (n *node) start() {
 	}
 	n.host = n.world.network.memory.NewHost(n.name, n.ip)
 	made, err := relay.New(n.config(), relay.Options{
-		Version: "v-sim", Listen: n.host.Listen, Dial: n.host.Dial, Logger: n.world.logger(n.name), Disk: n.disk.boot(n.lost),
+		Version: "v-sim", Listen: n.host.Listen, Dial: n.host.Dial, Logger: n.world.logger(n.name), Disk: n.disk.boot(n.lost), Clock: n.clock.now,
 	})
 	if err != nil {
 		n.world.t.Fatalf("node %s: %v", n.name, err)
@@ -92,6 +94,7 @@ func (n *node) drain(event int) {
 func (n *node) down(event int, why string) {
 	n.world.to.Add(record.Event{Kind: record.NodeDown, Node: n.name, Why: why})
 	n.relay, n.since, n.downBy = nil, time.Now(), event
+	n.clock.replaced()
 }
 
 // ready reports whether clients should connect, as the node says.
@@ -103,6 +106,9 @@ func (n *node) config() *config.Config {
 	cfg := config.Default()
 	cfg.Node.Name = n.name
 	cfg.Listen.Address, cfg.Admin.Address = n.at(clientPort), n.at(adminPort)
+	if s.Polls > 0 {
+		cfg.REST.Address = n.at(pollPort)
+	}
 	cfg.Origin.Addresses, cfg.Origin.Variant = []string{n.world.originAddr}, config.Delta
 	if s.SotW {
 		cfg.Origin.Variant = config.SotW

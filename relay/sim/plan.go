@@ -24,6 +24,7 @@ type Setup struct {
 	Nodes   int           // that run from the beginning; further ones come by events
 	Keys    int           // aggregation keys
 	Clients int           // for each key
+	Polls   int           // polling clients for each key, besides those
 	Size    int           // names of each type and key
 	SotW    bool          // the control plane speaks the state of the world, else delta
 	Guard   bool          // cache.max_removal_percent is 50
@@ -60,8 +61,8 @@ func (e Event) String() string {
 func (p Plan) String() string {
 	var b strings.Builder
 	s := p.Setup
-	fmt.Fprintf(&b, "seed=%d nodes=%d keys=%d clients=%d size=%d sotw=%t guard=%t kept=%s length=%s\n",
-		s.Seed, s.Nodes, s.Keys, s.Clients, s.Size, s.SotW, s.Guard, s.Kept, s.Length)
+	fmt.Fprintf(&b, "seed=%d nodes=%d keys=%d clients=%d polls=%d size=%d sotw=%t guard=%t kept=%s length=%s\n",
+		s.Seed, s.Nodes, s.Keys, s.Clients, s.Polls, s.Size, s.SotW, s.Guard, s.Kept, s.Length)
 	for _, e := range p.Events {
 		b.WriteString(e.String() + "\n")
 	}
@@ -106,6 +107,8 @@ func (s *Setup) parse(line string) error {
 			s.Keys, err = strconv.Atoi(value)
 		case "clients":
 			s.Clients, err = strconv.Atoi(value)
+		case "polls":
+			s.Polls, err = strconv.Atoi(value)
 		case "size":
 			s.Size, err = strconv.Atoi(value)
 		case "sotw":

@@ -55,6 +55,45 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestDrawnApart: plans of some seeds have clocks that are turned and processes that are stopped, and
+// those of some have polling clients; other seeds are as they were before there were any. These
+// events are in the length of the plan, so that all clocks are right at its end.
+func TestDrawnApart(t *testing.T) {
+	const all = 1200
+	clocks, polls, both := 0, 0, 0
+	for seed := range uint64(all) {
+		p := Draw(seed)
+		turned := 0
+		for _, e := range p.Events {
+			if e.Do != "clock" && e.Do != "sleep" {
+				continue
+			}
+			turned++
+			if e.End() > p.Length {
+				t.Errorf("seed %d of %v: %s ends at %v", seed, p.Length, e, e.End())
+			}
+			if by := e.number(1); e.Do == "clock" && (by > -3 && by < 3 || by < -603 || by > 603) {
+				t.Errorf("seed %d: %s", seed, e)
+			}
+		}
+		if (turned > 0) != (seed%clocksEvery == 1) || (p.Polls > 0) != (seed%pollsEvery == 3) {
+			t.Errorf("seed %d has %d polling clients, and %d events of clocks", seed, p.Polls, turned)
+		}
+		if turned > 0 {
+			clocks++
+		}
+		if p.Polls > 0 {
+			polls++
+		}
+		if turned > 0 && p.Polls > 0 {
+			both++
+		}
+	}
+	if clocks < all/5 || polls < all/10 || both < all/20 {
+		t.Errorf("%d plans with clocks, %d with polls, %d with both", clocks, polls, both)
+	}
+}
+
 // TestBadPlans: what is no plan is an error that names the line.
 func TestBadPlans(t *testing.T) {
 	const setup = "seed=1 nodes=1 keys=1 clients=1 size=1 sotw=true guard=true kept=none length=1m\n"
@@ -86,7 +125,7 @@ func TestShrink(t *testing.T) {
 			return p.Keys >= 1 && has("cp-down") && has("redis-flush") && tries%7 != 0
 		}
 		short := Shrink(p, fails, func() bool { return tries < 10_000 })
-		if len(short.Events) != 2 || short.Nodes != 1 || short.Clients != 1 || short.Keys != 1 || short.Length >= p.Length {
+		if len(short.Events) != 2 || short.Nodes != 1 || short.Clients != 1 || short.Keys != 1 || short.Polls != 0 || short.Length >= p.Length {
 			t.Errorf("seed %d after %d tries:\n%s", seed, tries, short)
 		}
 	}

@@ -108,19 +108,20 @@ func (w *World) finish() {
 			w.contradict("Protocol", fmt.Sprintf("client %s: %s", c.name, v))
 		}
 	}
-	w.fleet.leave("")
-	for _, c := range w.fleet.clients {
-		c.Close()
+	for _, p := range w.fleet.pollers {
+		for _, v := range p.violations() {
+			w.contradict("Protocol", fmt.Sprintf("client %s: %s", p.name, v))
+		}
 	}
+	w.fleet.leave("")
+	w.fleet.close()
 	w.judge.afterClients()
 }
 
 // stop ends all that runs.
 func (w *World) stop() {
 	if w.fleet != nil {
-		for _, c := range w.fleet.clients {
-			c.Close()
-		}
+		w.fleet.close()
 	}
 	for _, n := range w.nodes {
 		if n.relay != nil {

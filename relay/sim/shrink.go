@@ -69,6 +69,7 @@ func (s *shrinker) setup() (changed bool) {
 	for _, smaller := range []func(*Setup) bool{
 		func(p *Setup) bool { return less(&p.Keys, 1) },
 		func(p *Setup) bool { return less(&p.Clients, 1) },
+		func(p *Setup) bool { return less(&p.Polls, 0) },
 		func(p *Setup) bool { return less(&p.Size, 1) },
 		func(p *Setup) bool { return less(&p.Nodes, 1) },
 		func(p *Setup) bool { was := p.Guard; p.Guard = false; return was },

@@ -43,6 +43,7 @@ type World struct {
 	redis   *redis
 	nodes   []*node // those that run from the beginning, then those that may be added
 	fleet   *fleet
+	clocks  *clocks
 	random  *rand.Rand
 
 	originAddr string
@@ -83,7 +84,7 @@ func newWorld(t *scene, plan Plan, cfg Config) *World {
 		random: rand.New(rand.NewPCG(plan.Seed, 3)), originBy: make(map[int]bool),
 		righted: make(map[int]map[string]origin.Set), added: make(map[int]*node),
 	}
-	w.judge = newJudge(w)
+	w.judge, w.clocks = newJudge(w), &clocks{world: w}
 	var keys []string
 	for i := range plan.Keys {
 		keys = append(keys, keyName(i))
@@ -110,6 +111,9 @@ func newWorld(t *scene, plan Plan, cfg Config) *World {
 	w.fleet = &fleet{world: w}
 	for i := range plan.Clients * plan.Keys {
 		w.fleet.add(keys[i%plan.Keys], i/plan.Keys)
+	}
+	for i := range plan.Polls * plan.Keys {
+		w.fleet.addPoller(keys[i%plan.Keys])
 	}
 	w.rest()
 	return w
@@ -279,6 +283,7 @@ func (w *World) sleep(d time.Duration) {
 func (w *World) observe() {
 	events := w.to.Take()
 	for i := range events {
+		w.found = append(w.found, w.clocks.observe(&events[i])...)
 		w.found = append(w.found, w.judge.observe(&events[i])...)
 		w.found = append(w.found, slices.DeleteFunc(w.suite.Observe(&events[i]), w.judge.excuses)...)
 		if w.cfg.Log != nil {
@@ -286,6 +291,7 @@ func (w *World) observe() {
 		}
 	}
 	w.found = append(w.found, w.judge.look()...)
+	w.clocks.look()
 	w.found = slices.DeleteFunc(w.found, func(c check.Contradiction) bool { return slices.Contains(w.cfg.Except, c.Guarantee) })
 	w.recent = append(w.recent, events...)
 	if over := len(w.recent) - keepRecent; over > 0 {

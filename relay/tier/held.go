@@ -45,7 +45,8 @@ type Holding struct {
 	Key string `json:"key"`
 	// Node represents the key upstream.
 	Node []byte `json:"node,omitempty"`
-	// Clock is the time at the sender, which corrects for clocks that differ.
+	// Clock is the time of day at the sender, which corrects for clocks that differ: only the age of
+	// the other times counts.
 	Clock time.Time     `json:"clock"`
 	Types []HeldContent `json:"types"`
 }
@@ -77,14 +78,14 @@ type HeldContent struct {
 
 // holdingOf encodes what is held. It leaves out types of which the other node has the same content,
 // unless removals are held back.
-func holdingOf(key string, all []cache.Snapshot, have url.Values, now time.Time) Holding {
-	h := Holding{Key: key, Clock: now}
+func holdingOf(key string, all []cache.Snapshot, have url.Values, clock shard.Clock) Holding {
+	h := Holding{Key: key, Clock: clock.Now()}
 	for i := range all {
 		k := &all[i]
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.TableDigest.Behind, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, ErroredSince: erroredSince(k), Record: lastgood.Encode(key, now, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: clock.Stamp(k.AsOf), Behind: k.TableDigest.Behind, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, HoldUntil: clock.Stamp(k.HoldUntil), Absent: k.Absent, ErroredSince: clock.Stamp(erroredSince(k)), Record: lastgood.EncodeNow(clock, key, *k)})
 	}
 	return h
 }
@@ -116,26 +117,26 @@ func digestOf(k *cache.Snapshot) string {
 	return fmt.Sprintf("%x-%x-%t", d, versions, k.Wildcard)
 }
 
-// kept decodes what another node encoded, with times by this node's clock.
+// kept decodes what another node encoded, with moments of this process as times.
 func (h *Holding) kept(now time.Time) (all []cache.Snapshot, err error) {
-	ahead := now.Sub(h.Clock)
+	moment := func(stamp time.Time) time.Time {
+		if stamp.IsZero() {
+			return stamp
+		}
+		return now.Add(stamp.Sub(h.Clock))
+	}
 	for _, one := range h.Types {
 		k, _, err := lastgood.Decode(one.Record, h.Key, one.Type)
 		if err != nil {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
-		k.AsOf, k.TableDigest.Behind, k.Recorded = one.AsOf.Add(ahead), one.Behind, one.Recorded
+		k.AsOf, k.TableDigest.Behind, k.Recorded = moment(one.AsOf), one.Behind, one.Recorded
 		k.HeadDigest, k.HeldBack, k.Absent = one.Head, one.HeldBack, one.Absent
-		if !one.HoldUntil.IsZero() {
-			k.HoldUntil = one.HoldUntil.Add(ahead)
-		}
+		k.HoldUntil = moment(one.HoldUntil)
 		for i := range k.Resources {
 			r := &k.Resources[i]
-			if !r.Expires.IsZero() {
-				r.Expires = r.Expires.Add(ahead)
-			}
-			if r.Errored && !one.ErroredSince.IsZero() {
-				r.ErroredSince = one.ErroredSince.Add(ahead)
+			if r.Expires = moment(r.Expires); r.Errored {
+				r.ErroredSince = moment(one.ErroredSince)
 			}
 		}
 		all = append(all, k)
@@ -161,7 +162,7 @@ func (t *Tier) answerHeld(ctx context.Context, query url.Values) (any, error) {
 		return Holding{Key: key}, nil
 	}
 	node, all := t.cfg.Held(ctx, key)
-	h := holdingOf(key, all, query, time.Now())
+	h := holdingOf(key, all, query, t.cfg.Clock)
 	var err error
 	h.Node, err = proto.Marshal(node)
 	return h, err

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -40,7 +41,7 @@ func TestHeldOfAbsent(t *testing.T) {
 		return u.Query()
 	}
 	known := of("b", "c")
-	text, err := json.Marshal(holdingOf("key", []cache.Snapshot{known}, asked(of()), now))
+	text, err := json.Marshal(holdingOf("key", []cache.Snapshot{known}, asked(of()), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestHeldOfAbsent(t *testing.T) {
 	if err != nil || len(all) != 1 || !slices.Equal(all[0].Absent, known.Absent) {
 		t.Errorf("%+v, %v; expected %q to be absent", all, err, known.Absent)
 	}
-	if h := holdingOf("key", []cache.Snapshot{known}, asked(of("c", "b")), now); len(h.Types) > 0 {
+	if h := holdingOf("key", []cache.Snapshot{known}, asked(of("c", "b")), nil); len(h.Types) > 0 {
 		t.Errorf("what both nodes know is passed on: %+v", h.Types)
 	}
 }
@@ -62,7 +63,7 @@ func TestHeldRecorded(t *testing.T) {
 	record := own
 	record.Recorded, own.HeadDigest = true, resource.Digest{1}
 	for _, k := range []cache.Snapshot{own, record} {
-		text, err := json.Marshal(holdingOf("key", []cache.Snapshot{k}, nil, now))
+		text, err := json.Marshal(holdingOf("key", []cache.Snapshot{k}, nil, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,6 +77,10 @@ func TestHeldRecorded(t *testing.T) {
 // by the reader's clock: the oldest of several errors counts, and there is no time if the age of
 // one is unknown.
 func TestHeldErrors(t *testing.T) {
+	synctest.Test(t, testHeldErrors)
+}
+
+func testHeldErrors(t *testing.T) {
 	now, ahead := time.Now(), time.Hour
 	of := func(name string, since time.Time) cache.SnapshotResource {
 		return cache.SnapshotResource{Resource: resource.New(resource.Resource{Name: name}), Streams: 1, Errored: true, ErroredSince: since}
@@ -90,7 +95,7 @@ func TestHeldErrors(t *testing.T) {
 		"unknown": {held: []cache.SnapshotResource{of("a", time.Time{}), of("b", now)}},
 	} {
 		k := cache.Snapshot{Type: resource.TypeOf(resource.EndpointURL), Streams: []cache.SnapshotStream{{}}, AsOf: now, Resources: try.held}
-		h := holdingOf("key", []cache.Snapshot{k}, nil, now)
+		h := holdingOf("key", []cache.Snapshot{k}, nil, nil)
 		h.Clock = h.Clock.Add(-ahead) // the clock of the other node is behind
 		all, err := h.kept(now)
 		if err != nil || len(all) != 1 {
@@ -106,4 +111,27 @@ func TestHeldErrors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHeldAfterTheClockWasSet: K12: content that is passed on keeps its age, also where the clock of
+// the node is wrong, or was set after the node heard of the content.
+func TestHeldAfterTheClockWasSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		one := cache.SnapshotResource{Resource: resource.New(resource.Resource{Name: "a"}), Streams: 1, Errored: true, ErroredSince: now.Add(-time.Minute), Expires: now.Add(time.Hour)}
+		k := cache.Snapshot{Type: resource.TypeOf(resource.ClusterURL), Wildcard: true, Streams: []cache.SnapshotStream{{}}, AsOf: now, HeldBack: true, HoldUntil: now.Add(time.Minute), Resources: []cache.SnapshotResource{one}}
+		time.Sleep(3 * time.Second) //nolint:forbidigo // virtual time
+		text, err := json.Marshal(holdingOf("key", []cache.Snapshot{k}, nil, func() time.Time { return time.Now().Add(10 * time.Minute).Round(0) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, all, err := readHeld(text, "key")
+		if err != nil || len(all) != 1 || len(all[0].Resources) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		got, r := all[0], all[0].Resources[0]
+		if !got.AsOf.Equal(k.AsOf) || !got.HoldUntil.Equal(k.HoldUntil) || !r.ErroredSince.Equal(one.ErroredSince) || r.Expires.Sub(one.Expires).Abs() > time.Millisecond {
+			t.Errorf("%+v, expected the times of %+v", got, k)
+		}
+	})
 }

@@ -39,8 +39,8 @@ func (t *Tier) WatchPulse(ctx context.Context, beat func(most time.Duration), sl
 	began := time.Now()
 	var p pulse
 	for {
-		now := time.Now()
-		if gap := p.beat(now.Sub(began), now.Round(0), most); gap > 0 {
+		wall, now := t.cfg.Clock.Now(), time.Now()
+		if gap := p.beat(now.Sub(began), wall, most); gap > 0 {
 			t.cfg.Logger.Warn("this process did not run for a while, or its clock was set; clients wait until the control plane or another node has confirmed what they get", "for", gap.Round(time.Millisecond).String())
 			slept(now.Add(-gap))
 		}

@@ -74,6 +74,8 @@ type Config struct {
 	// OwnerTimeout is how long the owner of a key may be unreachable until this node asks the
 	// origin itself. Default 2 s.
 	OwnerTimeout time.Duration
+	// Clock is the time of day in what other nodes are answered. Nil means the machine's.
+	Clock shard.Clock
 	// Logger gets events; nil means none.
 	Logger *slog.Logger
 }

@@ -11,6 +11,7 @@ import (
 
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
+	"xdsrelay/shard"
 )
 
 // Config is the configuration of a [Keeper]. It must not be changed after [New].
@@ -31,6 +32,8 @@ type Config struct {
 	// Wait bounds how long a key that is new to this node waits for its records before the control
 	// plane is asked. Records that arrive later are still applied. Default 1 s.
 	Wait time.Duration
+	// Clock is the time of day in records. Nil means the machine's.
+	Clock shard.Clock
 	// Logger logs problems. Required.
 	Logger *slog.Logger
 	// Meter creates the metrics. Required.

@@ -216,7 +216,7 @@ func (k *Keeper) seal(key string, kept cache.Snapshot, w *stored) ([]byte, error
 	if k.cfg.Keys == nil && w.holdsSecrets(kept.Resources) {
 		return nil, errHoldsSecrets
 	}
-	return k.sealer.seal(key, kept.Type.URL, Encode(key, time.Now(), kept))
+	return k.sealer.seal(key, kept.Type.URL, EncodeNow(k.cfg.Clock, key, kept))
 }
 
 // holdsSecrets reports whether any of the resources has content that must not be written

@@ -3,12 +3,14 @@ package lastgood
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/shard"
 )
 
 // A record, before it is compressed, is a protobuf message with these fields. Readers skip fields
@@ -31,7 +33,26 @@ const (
 	legSource  = 5 // string
 )
 
-// Encode encodes the state of a type of a key at a time, before compression and encryption.
+// EncodeNow encodes the state of a type of a key, whose times are moments of this process, with the
+// time of day.
+func EncodeNow(clock shard.Clock, key string, k cache.Snapshot) []byte {
+	return Encode(key, clock.Now(), expiring(k, clock.Stamp))
+}
+
+// expiring returns k with the expiry times of its resources converted.
+func expiring(k cache.Snapshot, convert func(time.Time) time.Time) cache.Snapshot {
+	if !slices.ContainsFunc(k.Resources, func(r cache.SnapshotResource) bool { return !r.Expires.IsZero() }) {
+		return k
+	}
+	k.Resources = slices.Clone(k.Resources)
+	for i := range k.Resources {
+		k.Resources[i].Expires = convert(k.Resources[i].Expires)
+	}
+	return k
+}
+
+// Encode encodes the state of a type of a key at a time, before compression and encryption. All
+// times are by the same clock.
 func Encode(key string, at time.Time, k cache.Snapshot) []byte {
 	size := len(key) + 64
 	rs := make([]*resource.Resource, len(k.Resources))

@@ -100,12 +100,13 @@ func (k *Keeper) read(ctx context.Context, key string, take func(cache.Snapshot)
 			k.metrics.read(outcomeUnusable)
 			k.unusable(key, err)
 			return
-		case time.Since(at) > keptFor:
+		case k.cfg.Clock.Now().Sub(at) > keptFor:
 			k.metrics.read(outcomeOld)
 			return
 		}
 		k.metrics.read(outcomeOK)
-		kept.AsOf, kept.Recorded = at, true
+		kept.AsOf, kept.Recorded = k.cfg.Clock.Moment(at), true
+		kept = expiring(kept, k.cfg.Clock.Moment)
 		take(kept)
 	})
 	if err != nil {
