@@ -166,6 +166,10 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	}
 	s.flush(a)
 	s.serverStream.primaryStream().trust(a.typ)
+	if shadowing {
+		s.serverStream.primaryStream().shadow.Answered(a.typ)
+		s.serverStream.primaryStream().compare("an answer")
+	}
 	now := time.Now()
 	u := r.update(a, rsp, now)
 	u.Received = now

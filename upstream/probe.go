@@ -7,6 +7,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/quarantine"
 )
 
 // A key requests its quarantined types on a second stream to the same server, one type at a time,
@@ -35,7 +36,7 @@ func (l *serverStream) probeDue() (at time.Time) {
 }
 
 // nextQuarantined returns the type to request next, nil if there is none.
-func (l *serverStream) nextQuarantined() (next *quarantine) {
+func (l *serverStream) nextQuarantined() (next *quarantineState) {
 	for _, q := range l.quarantined {
 		if !q.idle && (next == nil || q.due.Before(next.due)) {
 			next = q
@@ -47,6 +48,9 @@ func (l *serverStream) nextQuarantined() (next *quarantine) {
 // runProbe does what is due at now for the quarantined types of l.
 func (r *runner) runProbe(ctx context.Context, l *serverStream, now time.Time) {
 	at := l.probeDue()
+	if shadowing {
+		l.compareNext(at)
+	}
 	switch {
 	case at.IsZero() || at.After(now):
 	case l.probe != nil: // the type is harmless
@@ -55,10 +59,15 @@ func (r *runner) runProbe(ctx context.Context, l *serverStream, now time.Time) {
 		r.release(l, q)
 	case !l.server.reachable():
 		l.nextQuarantined().due = now.Add(jittered(firstProbe))
+		l.shadow.Postpone(now)
 	default:
 		ctx, stop := context.WithCancel(ctx)
 		p := &serverStream{server: l.server, events: r.events, stop: stop, probeFor: l.nextQuarantined(), primary: l}
 		l.probe = p
+		if shadowing {
+			l.shadow.StartProbe(p.probeFor.typ, now)
+			l.compare("the start of a probe")
+		}
 		r.group.Go(func() { p.runStream(ctx) })
 	}
 }
@@ -82,6 +91,10 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 			r.setIdle(l, q, true)
 			r.stopProbe(l)
 		}
+		if shadowing {
+			l.shadow.ProbeOpened(p.session.types[q.typ.URL] != nil, time.Now())
+			l.compare("the opening of a probe")
+		}
 	case evHeaders:
 	case evResponse:
 		if s := p.session; !s.up {
@@ -95,16 +108,28 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 		r.stopProbe(l)
 		if errors.Is(ev.end.err, errRenewed) {
 			q.due = time.Now()
+			if shadowing {
+				l.shadow.ProbeRenewed(time.Now())
+				l.compare("the renewal of a probe")
+			}
 			return
 		}
 		q.due = time.Now().Add(jittered(q.pause))
 		if !ev.end.opened {
+			if shadowing {
+				l.shadow.ProbeFailed(time.Now())
+				l.compare("the failure of a probe")
+			}
 			return
 		}
 		q.pause = min(2*q.pause, lastProbe)
 		if q.failures++; ev.end.points() > 0 || q.reported || q.failures*weak >= proof {
 			l.cautious = true
 			r.report(l, q, ev.end.err)
+		}
+		if shadowing {
+			l.shadow.ProbeEnded(quarantine.Ending{Points: ev.end.points(), Why: ev.end.err}, time.Now())
+			l.compare("the end of a probe")
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/quarantine"
 )
 
 // Some control planes end the whole stream when they receive a request for a type that they do not
@@ -42,14 +43,15 @@ const (
 // typeTrust is what a server stream has learned about the types that it requests. The runner owns
 // it. It lasts as long as the server stream.
 type typeTrust struct {
-	trusted           map[string]struct{}    // URLs of types that are harmless
-	points            map[string]int         // evidence against the other types, by type URL
-	quarantined       map[string]*quarantine // by type URL
-	awaitingReconnect *evidence              // evidence that counts only if the next stream uses the same connection
+	trusted           map[string]struct{}         // URLs of types that are harmless
+	points            map[string]int              // evidence against the other types, by type URL
+	quarantined       map[string]*quarantineState // by type URL
+	awaitingReconnect *evidence                   // evidence that counts only if the next stream uses the same connection
 	// cautious is set once a type has ended a probe stream. From then on each new type is requested
 	// on a probe stream first, so that no further type ends the main stream.
 	cautious bool
 	probe    *serverStream // the second stream, or the attempt to open it; nil if there is none
+	shadow   quarantine.Types
 }
 
 // evidence is what the end of a stream says against types.
@@ -61,7 +63,7 @@ type evidence struct {
 }
 
 // quarantine is the state of a quarantined type.
-type quarantine struct {
+type quarantineState struct {
 	typ      *resource.Type
 	pause    time.Duration // pause after the next failed attempt
 	due      time.Time     // time of the next attempt
@@ -117,6 +119,14 @@ func (r *runner) onStreamEnd(l *serverStream, s *session, end ending, now time.T
 	case c.points > 0:
 		r.accuse(l, c, now)
 	}
+	if shadowing {
+		var requested []quarantine.Request
+		for _, a := range s.types {
+			requested = append(requested, quarantine.Request{Type: a.typ, Since: a.since})
+		}
+		l.shadow.StreamEnded(requested, quarantine.Ending{Points: end.points(), Why: end.err, Conn: s.conn}, now)
+		l.compare("the end of a stream")
+	}
 }
 
 // onReconnect counts evidence that is valid only if the connection has survived the stream: a
@@ -126,6 +136,10 @@ func (r *runner) onReconnect(l *serverStream, now time.Time) {
 	l.awaitingReconnect = nil
 	if c != nil && c.conn == l.session.conn {
 		r.accuse(l, c, now)
+	}
+	if shadowing {
+		l.shadow.Reconnected(l.session.conn, now)
+		l.compare("reconnect")
 	}
 }
 
@@ -172,6 +186,18 @@ func (r *runner) mayRequest(s *session, t *resource.Type, now time.Time) bool {
 	if l.probeFor != nil {
 		return l.probeFor.typ.URL == t.URL
 	}
+	may := r.mayRequestMain(s, t, now)
+	if shadowing {
+		if got, _ := l.shadow.MayRequest(t, s.types[t.URL] != nil, now); got != may {
+			panic("the shadow requests " + t.URL)
+		}
+		l.compare("a demand")
+	}
+	return may
+}
+
+func (r *runner) mayRequestMain(s *session, t *resource.Type, now time.Time) bool {
+	l := s.serverStream
 	if q := l.quarantined[t.URL]; q != nil {
 		if q.idle {
 			r.setIdle(l, q, false)
@@ -188,9 +214,9 @@ func (r *runner) mayRequest(s *session, t *resource.Type, now time.Time) bool {
 // quarantine keeps a type off the streams of l. why is nil where this is only a precaution.
 func (r *runner) quarantine(l *serverStream, t *resource.Type, why error, due time.Time) {
 	if l.quarantined == nil {
-		l.quarantined = make(map[string]*quarantine)
+		l.quarantined = make(map[string]*quarantineState)
 	}
-	q := &quarantine{typ: t, pause: 2 * firstProbe, due: due}
+	q := &quarantineState{typ: t, pause: 2 * firstProbe, due: due}
 	l.quarantined[t.URL] = q
 	if why != nil {
 		r.report(l, q, why)
@@ -198,7 +224,7 @@ func (r *runner) quarantine(l *serverStream, t *resource.Type, why error, due ti
 }
 
 // report informs operators once that a stream has ended after a request for a type.
-func (r *runner) report(l *serverStream, q *quarantine, why error) {
+func (r *runner) report(l *serverStream, q *quarantineState, why error) {
 	if !q.reported {
 		q.reported = true
 		l.server.journal.quarantined(string(r.feed.Key()), q.typ.URL, why)
@@ -207,7 +233,7 @@ func (r *runner) report(l *serverStream, q *quarantine, why error) {
 }
 
 // setIdle records whether clients want something of a quarantined type.
-func (r *runner) setIdle(l *serverStream, q *quarantine, idle bool) {
+func (r *runner) setIdle(l *serverStream, q *quarantineState, idle bool) {
 	if q.idle != idle {
 		q.idle = idle
 		r.show(l, q, !idle)
@@ -216,7 +242,7 @@ func (r *runner) setIdle(l *serverStream, q *quarantine, idle bool) {
 
 // show adds a type to what operators see as quarantined, or removes it. Types that were only
 // quarantined as a precaution are not shown.
-func (r *runner) show(l *serverStream, q *quarantine, on bool) {
+func (r *runner) show(l *serverStream, q *quarantineState, on bool) {
 	if !q.reported {
 		return
 	}
@@ -229,10 +255,14 @@ func (r *runner) show(l *serverStream, q *quarantine, on bool) {
 }
 
 // release ends the quarantine of a type and requests it on the main stream.
-func (r *runner) release(l *serverStream, q *quarantine) {
+func (r *runner) release(l *serverStream, q *quarantineState) {
 	l.trust(q.typ)
 	delete(l.quarantined, q.typ.URL)
 	r.show(l, q, false)
+	if shadowing {
+		l.shadow.Release(time.Now())
+		l.compare("a release")
+	}
 	if s := l.session; s != nil {
 		r.askType(s, q.typ)
 	}
@@ -246,6 +276,10 @@ func (r *runner) forgetQuarantined(l *serverStream) {
 	r.stopProbe(l)
 	for _, q := range l.quarantined {
 		r.setIdle(l, q, true)
+	}
+	if shadowing {
+		l.shadow.Close(time.Time{})
+		l.compare("the end of the server stream")
 	}
 	l.quarantined = nil
 }

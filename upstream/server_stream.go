@@ -19,8 +19,8 @@ type serverStream struct {
 	server   *server
 	events   chan<- event
 	stop     context.CancelFunc
-	probeFor *quarantine   // the quarantined type that a probe stream is for; nil for others
-	primary  *serverStream // of a probe stream: the server stream whose type it requests; see probe.go
+	probeFor *quarantineState // the quarantined type that a probe stream is for; nil for others
+	primary  *serverStream    // of a probe stream: the server stream whose type it requests; see probe.go
 
 	// Owned by the runner.
 	session *session // the open stream, nil if there is none

@@ -332,3 +332,11 @@ func (t *Types) Close(now time.Time) (changes []Change) {
 	}
 	return changes
 }
+
+// URLs are those of all types that are listed.
+func (t *Types) URLs() (all []string) {
+	for url := range t.all {
+		all = append(all, url)
+	}
+	return all
+}
