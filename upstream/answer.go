@@ -165,11 +165,7 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		return
 	}
 	s.flush(a)
-	s.serverStream.primaryStream().trust(a.typ)
-	if shadowing {
-		s.serverStream.primaryStream().shadow.Answered(a.typ)
-		s.serverStream.primaryStream().compare("an answer")
-	}
+	s.serverStream.primaryStream().types.Answered(a.typ)
 	now := time.Now()
 	u := r.update(a, rsp, now)
 	u.Received = now

@@ -26,8 +26,8 @@
 // demand: [cache.Feed.News] wakes the runner, runner.demand takes the demand, and runner.ask turns
 // it into requests.
 //
-// A server may end the stream because of one type. Then the type is quarantined: a second stream
-// requests it until it has proven harmless.
+// A server may end the stream because of one type. Then the type is quarantined: a second stream,
+// the probe stream, requests it until it has proven harmless. Package quarantine decides that.
 //
 // # Load reports
 //
@@ -47,7 +47,7 @@
 //	one stream           server_stream.go, session.go, retry.go, pauses.go
 //	requests             request.go, divide.go, stale_unsubscribe.go
 //	responses            answer.go, nack.go
-//	quarantined types    quarantine.go, probe.go
+//	quarantined types    quarantine.go, probe.go, package quarantine
 //	other nodes          follow.go
 //	load reports         load.go, load_nearest.go
 //	directory            directory.go, directory_run.go, directory_snapshot.go, directory_merge.go,

@@ -21,7 +21,7 @@ func (r *runner) arm() {
 	}
 	for _, l := range r.serverStreams {
 		if l != nil {
-			sooner(l.probeDue())
+			sooner(l.nextProbe().At)
 		}
 	}
 	if next.IsZero() {

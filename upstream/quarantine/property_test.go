@@ -93,7 +93,7 @@ func (s *script) next(reachable bool) {
 	case reachable:
 		s.StartProbe(d.Type, s.now)
 	default:
-		s.Postpone(s.now)
+		s.Postpone(d.Type, s.now)
 	}
 }
 

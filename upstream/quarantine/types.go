@@ -284,11 +284,9 @@ func byOrder(a, b *state) int {
 	return cmp.Or(cmp.Compare(a.typ.Order, b.typ.Order), cmp.Compare(a.typ.URL, b.typ.URL))
 }
 
-// Postpone delays the next probe, since the server cannot be reached.
-func (t *Types) Postpone(now time.Time) {
-	if s := t.nextWaiting(); s != nil {
-		s.due = t.after(now, FirstProbe)
-	}
+// Postpone delays the probe of a type that waits, since the server cannot be reached.
+func (t *Types) Postpone(typ *resource.Type, now time.Time) {
+	t.of(typ).due = t.after(now, FirstProbe)
 }
 
 // StartProbe records that a probe stream for a type is being opened.
@@ -331,12 +329,4 @@ func (t *Types) Close(now time.Time) (changes []Change) {
 		}
 	}
 	return changes
-}
-
-// URLs are those of all types that are listed.
-func (t *Types) URLs() (all []string) {
-	for url := range t.all {
-		all = append(all, url)
-	}
-	return all
 }

@@ -1,7 +1,0 @@
-//go:build shadow
-
-package upstream
-
-// shadowing runs the states of package quarantine alongside the fields of typeTrust, and panics
-// where the two differ.
-const shadowing = true
