@@ -6,6 +6,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
 )
 
 const (
@@ -32,7 +33,7 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 		a := s.types[typ.URL]
 		first := a == nil
 		if first {
-			a = &asked{typ: typ}
+			a = &asked{typ: typ, shadow: conversation.Conversation{Type: typ, Variant: variantOf(r.cp.cfg.Delta)}}
 		} else {
 			s.flush(a)
 		}
@@ -55,7 +56,16 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 }
 
 func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bool) bool {
+	if shadowing {
+		a.trace, a.renewed = nil, false
+		next := a.shadow.AskDelta(d, r.cp.cfg.Wildcard == WildcardLegacy, whole)
+		if (next.First) != (first && next.Act == conversation.Send) {
+			panic("first")
+		}
+		defer func() { a.compareAsk(next, true) }()
+	}
 	if a.joinIsAmbiguous(d) {
+		a.renewed = true
 		r.renew(s)
 		return false
 	}
@@ -107,6 +117,11 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 		}
 		*d = fewer
 	}
+	if shadowing {
+		a.trace, a.renewed = nil, false
+		next := a.shadow.AskSotW(d, missing, r.cp.cfg.Wildcard == WildcardLegacy, whole)
+		defer func() { a.compareAsk(next, false) }()
+	}
 	version := r.accepted[a.typ.URL]
 	if r.source != s.serverStream.server.index {
 		version = "" // C1: the version was accepted from another server
@@ -121,11 +136,13 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	case a.wild && !a.named && !d.Wildcard && len(rest.Names) == 0:
 		// B20, C7: where no request of the stream had a name, the empty list still means the
 		// wildcard.
+		a.renewed = true
 		r.renew(s)
 		return false
 	case !first && d.Wildcard && (!a.wild || d.WildcardChanged && !whole):
 		// A server that has nothing new for the wildcard may stay silent. Then the relay cannot see
 		// whether the wildcard has been answered (K13, B24).
+		a.renewed = true
 		r.renew(s)
 		return false
 	}
@@ -180,6 +197,11 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	r.noteMentioned(s, a, rsp, now)
 	a.nonce = rsp.Nonce // C2
 	again := a.omitFromNextRequest(rsp)
+	if shadowing {
+		if got := a.shadow.Omit(rsp); !slices.Equal(got, again) {
+			panic("the shadow omits other names")
+		}
+	}
 	if len(rsp.Invalid) == 0 {
 		a.nacks = 0
 		r.accepted[a.typ.URL] = rsp.Version
@@ -187,6 +209,14 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		delay := time.Duration(0)
 		if r.following == nil {
 			delay = a.repeated(rsp, changes, now)
+		}
+		if shadowing {
+			got := a.shadow.Accept(rsp, changes, now)
+			if r.following != nil {
+				got = 0
+			}
+			a.delayed = &reply{}
+			a.compareDelay(got, delay)
 		}
 		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce, omit: again}, now, delay)
 		r.shareErrors(s, a)
@@ -197,6 +227,10 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	s.serverStream.server.journal.nacked(a.typ.URL, nack.errorDetail.GetMessage())
 	delay := answerDelay(a.nacks)
 	a.nacks++
+	if shadowing {
+		a.delayed = &reply{}
+		a.compareDelay(a.shadow.Reject(rsp), delay)
+	}
 	s.reply(a, nack, now, delay)
 }
 
@@ -249,6 +283,7 @@ func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.U
 	}
 	if rsp.Size >= largeFrame {
 		a.completeAt = now.Add(partQuiet)
+		a.shadow.LargeFrame()
 	}
 	u.Partial = !a.completeAt.IsZero()
 	return u

@@ -14,6 +14,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
 )
 
 // errRenewed ends a stream on which a change of the wildcard subscription would leave the two sides
@@ -82,6 +83,10 @@ type asked struct {
 	// completeAt is when the frames of a large answer count as complete. sweepAt is when resources
 	// of another server are removed. Zero if not pending.
 	completeAt, sweepAt time.Time
+
+	shadow  conversation.Conversation
+	trace   []string
+	renewed bool
 }
 
 // silenceAfter is how long a stream must have been open before silence can mean that the server has
@@ -136,6 +141,13 @@ func (s *session) takeNode() *corev3.Node {
 //
 // A delta request may be sent in parts; unclaimed are the names whose versions did not fit.
 func (s *session) request(a *asked, m message) (unclaimed []string) {
+	if shadowing {
+		if s.serverStream.server.owner.cfg.Delta {
+			a.trace = append(a.trace, fmt.Sprintf("%q-%q", m.subscribe, m.unsubscribe))
+		} else {
+			a.trace = append(a.trace, fmt.Sprintf("%q", a.names))
+		}
+	}
 	if !s.serverStream.server.owner.cfg.Delta {
 		s.send(a.typ, m.sotw(a, s.takeNode()))
 		return nil
@@ -159,6 +171,11 @@ func (s *session) flush(a *asked) {
 			a.names = without(names, n.omit)
 		}
 		a.lastNames = plain(a.names)
+		if shadowing {
+			if got := a.shadow.Replied(n.omit); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", a.names) {
+				panic(fmt.Sprintf("the shadow replies with %q, and sent is %q", got, a.names))
+			}
+		}
 		s.request(a, message{version: n.version, nonce: n.nonce, errorDetail: n.errorDetail})
 		if len(n.omit) > 0 {
 			a.names = names

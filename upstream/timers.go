@@ -42,6 +42,7 @@ func (r *runner) tick(ctx context.Context, now time.Time) {
 				s.flush(a)
 			}
 			if due(&a.completeAt, now) {
+				a.shadow.FramesEnd()
 				r.apply(s, a, cache.Update{Type: a.typ}) // the large answer is complete
 			}
 			if due(&a.sweepAt, now) {
