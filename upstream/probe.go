@@ -7,6 +7,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
 	"xdsrelay/upstream/quarantine"
 )
 
@@ -15,7 +16,7 @@ func (l *serverStream) nextProbe() quarantine.Decision {
 	var v quarantine.View
 	if p := l.probe; p != nil && p.session != nil {
 		a := p.session.types[p.probeFor.URL]
-		v = quarantine.View{Since: a.since, Incomplete: !a.completeAt.IsZero()}
+		v = quarantine.View{Since: a.since, Incomplete: a.Frames == conversation.Partial}
 	}
 	return l.types.Next(v)
 }

@@ -44,7 +44,7 @@ func (e ending) evidence(s *session) quarantine.Ending {
 func (r *runner) onStreamEnd(l *serverStream, s *session, end ending, now time.Time) {
 	requested := make([]quarantine.Request, 0, len(s.types))
 	for _, a := range s.types {
-		requested = append(requested, quarantine.Request{Type: a.typ, Since: a.since})
+		requested = append(requested, quarantine.Request{Type: a.Type, Since: a.since})
 	}
 	r.inform(l, l.types.StreamEnded(requested, end.evidence(s), now)...)
 }
