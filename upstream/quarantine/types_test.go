@@ -141,3 +141,33 @@ func TestIncompleteAnswer(t *testing.T) {
 		t.Errorf("the effect is %06b", c.Effect)
 	}
 }
+
+// TestCautionWithoutAnAnswer holds that a new type is requested on the main stream as long as no type
+// is known to be harmless: otherwise nothing might be left there.
+func TestCautionWithoutAnAnswer(t *testing.T) {
+	var types Types
+	types.StreamEnded([]Request{{kinds[0], start}, {kinds[1], start}}, Ending{Proof, errEnd, "a"}, start)
+	types.StartProbe(kinds[1], start)
+	types.ProbeOpened(true, start)
+	types.ProbeEnded(Ending{Points: Proof, Why: errEnd}, start)
+	if may, _ := types.MayRequest(kinds[2], false, start); !may {
+		t.Error("a new type is not requested")
+	}
+}
+
+// TestProbesThatEnd holds that operators are informed of a type that was quarantined as a precaution
+// once three of its probe streams have ended, for any reason.
+func TestProbesThatEnd(t *testing.T) {
+	var types Types
+	types.Answered(kinds[0])
+	types.caution = Cautious
+	types.MayRequest(kinds[1], false, start)
+	for i := range 4 {
+		types.StartProbe(kinds[1], start)
+		types.ProbeOpened(true, start)
+		c := types.ProbeEnded(Ending{Why: errEnd}, start)
+		if got, want := c.Effect&Report != 0, i == 2; got != want {
+			t.Errorf("end %d: operators are informed %v, expected %v", i+1, got, want)
+		}
+	}
+}
