@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"cmd/xdsbench":      {"bench"},
 	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlbounds"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlbounds"},
+	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlbounds", "upstream/conversation", "upstream/quarantine"},
 	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
 	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
 	"relay/load":        {"relay/aggregation"},
@@ -39,6 +39,10 @@ var layers = map[string][]string{
 	"relay/resource":    {},
 	"relay/yamlbounds":  {},
 	"relay/lockorder":   {},
+
+	// Pure packages below one that does I/O.
+	"upstream/conversation": {"relay/cache", "relay/resource"},
+	"upstream/quarantine":   {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
 	"relay/demo":        {"relay"},
@@ -56,7 +60,7 @@ var layers = map[string][]string{
 // pure lists the parts that do no I/O and start no goroutines, and impure the
 // packages that would be a way to do so.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlbounds"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlbounds", "upstream/conversation", "upstream/quarantine"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 )
 

@@ -16,7 +16,7 @@ import (
 // folder is added when it was gone through.
 var inPlainWords = []string{
 	"fanout", "fanout/authz", "fanout/bodycache", "fanout/conn", "fanout/conversation", "fanout/limit", "fanout/ready", "fanout/rest", "fanout/sharedgzip",
-	"relay/tier", "upstream",
+	"relay/tier", "upstream", "upstream/conversation", "upstream/quarantine",
 	"relay/cache", "relay/resource", "relay/resource/jsontypes", "relay/resource/v2types", "relay/yamlbounds",
 	"shard", "shard/store", "shard/lease", "shard/head", "shard/lastgood", "shard/redistest", "shard/redistest/standin",
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
 )
 
 // absences are the does-not-exist timers of one stream (C12). All timers have the same duration, so
@@ -38,7 +39,7 @@ func (a *absences) drop(typ *resource.Type, names []string) {
 			return is
 		}
 		if w.typ.URL == typ.URL && slices.ContainsFunc(names, awaits) {
-			w.names = without(w.names, names)
+			w.names = conversation.Without(w.names, names)
 			left = left || len(w.names) == 0
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
 )
 
 const (
@@ -14,9 +15,6 @@ const (
 	// would make the rest look absent, and clients would see an empty state (K13).
 	largeFrame = 1 << 20
 	partQuiet  = 250 * time.Millisecond
-
-	// minHeartbeat is the shortest interval between heartbeats of a well-behaved control plane.
-	minHeartbeat = 100 * time.Millisecond
 )
 
 // ask sends demands to the control plane. With whole, demands are everything that is wanted;
@@ -30,18 +28,17 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 			continue
 		}
 		a := s.types[typ.URL]
-		first := a == nil
-		if first {
-			a = &asked{typ: typ}
+		if a == nil {
+			a = r.newAsked(typ)
 		} else {
 			s.flush(a)
 		}
 		missing := r.feed.Missing(typ, d.Subscribe)
 		var sent bool
 		if r.cp.cfg.Delta {
-			sent = r.askDelta(s, a, d, first, whole)
+			sent = r.askDelta(s, a, d, whole)
 		} else {
-			sent = r.askSotW(s, a, d, missing, first, whole)
+			sent = r.askSotW(s, a, d, missing, whole)
 		}
 		if sent {
 			s.types[typ.URL], a.since = a, now
@@ -54,97 +51,76 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 	}
 }
 
-func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bool) bool {
-	if a.joinIsAmbiguous(d) {
+func (r *runner) newAsked(typ *resource.Type) *asked {
+	a := &asked{}
+	a.Type = typ
+	if r.cp.cfg.Delta {
+		a.Variant = conversation.Delta
+	}
+	return a
+}
+
+func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, whole bool) bool {
+	next := a.AskDelta(d, r.cp.cfg.Wildcard == WildcardLegacy, whole)
+	switch next.Act {
+	case conversation.Nothing:
+		return false
+	case conversation.OpenNewStream:
 		r.renew(s)
 		return false
+	case conversation.DropAndSend:
+		s.request(a, message{subscribe: next.Drop.Subscribe, unsubscribe: next.Drop.Unsubscribe})
+		if len(next.Twice) > 0 {
+			s.request(a, message{unsubscribe: next.Twice})
+		}
+	case conversation.Send:
 	}
-	var m message
-	var send bool
-	if m.subscribe, m.unsubscribe, send = a.change(d, r.cp.cfg.Wildcard, first, whole); !send {
-		return false
-	}
-	if first {
+	m := message{subscribe: next.Subscribe, unsubscribe: next.Unsubscribe}
+	if next.First {
 		// The stream began without this type. The owner of a key understands the versions that it
 		// is sent and reports removals itself, so nothing is stale there.
-		if r.following == nil && r.feed.Stale(a.typ) {
-			r.markStale(a.typ)
+		if r.following == nil && r.feed.Stale(a.Type) {
+			r.markStale(a.Type)
 		}
-		a.claims = r.feed.Claims(a.typ)
-		m.initialVersions = r.initialVersions(s, a.typ)
-		m.settled = r.following != nil && r.feed.Settled(a.typ)
-	} else if len(d.Again) > 0 {
-		// C9: go-control-plane resends a resource only to a client that has unsubscribed from it.
-		// The request is sent twice where an update may have crossed the first one.
-		drop := message{unsubscribe: d.Again}
-		if !a.wild { // otherwise m keeps the other unsubscriptions; its wildcard restores their resources
-			drop.unsubscribe, m.unsubscribe = slices.Concat(m.unsubscribe, d.Again), nil
-			if len(m.subscribe) > 0 && m.subscribe[0] == wildcard {
-				drop.subscribe, m.subscribe = m.subscribe[:1], m.subscribe[1:] // B23
-			}
-		}
-		s.request(a, drop)
-		if len(d.Twice) > 0 {
-			s.request(a, message{unsubscribe: d.Twice})
-		}
+		a.claims = r.feed.Claims(a.Type)
+		m.initialVersions = r.initialVersions(s, a.Type)
+		m.settled = r.following != nil && r.feed.Settled(a.Type)
 	}
 	if r.following != nil {
-		r.feed.AskErrored(a.typ, &a.errored, m.subscribe)
+		r.feed.AskErrored(a.Type, &a.errored, m.subscribe)
 	}
 	if rest := s.request(a, m); len(rest) > 0 {
-		r.noteUnsentVersions(a.typ, rest)
+		r.noteUnsentVersions(a.Type, rest)
 	}
 	return true
 }
 
-func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string, first, whole bool) bool {
+func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string, whole bool) bool {
 	// Other nodes may ask for more names than this node admits from its own clients.
-	for sizeOf(d.Names) > NamesThatFit(s.serverStream.server.limit.most()) && r.shed(a.typ) {
+	for sizeOf(d.Names) > NamesThatFit(s.serverStream.server.limit.most()) && r.shed(a.Type) {
 		whole = true
-		fewer, wanted := r.feed.TakeAll(a.typ, true)
+		fewer, wanted := r.feed.TakeAll(a.Type, true)
 		if !wanted {
 			return false
 		}
 		*d = fewer
 	}
-	version := r.accepted[a.typ.URL]
+	version := r.accepted[a.Type.URL]
 	if r.source != s.serverStream.server.index {
 		version = "" // C1: the version was accepted from another server
 	}
-	again := resubscribed(d, missing)
-	if first || whole {
-		again = nil // nothing was subscribed on this stream yet, so there is nothing to unsubscribe
-	}
-	rest := *d
-	rest.Names = without(d.Names, again)
-	switch {
-	case a.wild && !a.named && !d.Wildcard && len(rest.Names) == 0:
-		// B20, C7: where no request of the stream had a name, the empty list still means the
-		// wildcard.
+	next := a.AskSotW(d, missing, r.cp.cfg.Wildcard == WildcardLegacy, whole)
+	switch next.Act {
+	case conversation.Nothing:
+		return false
+	case conversation.OpenNewStream:
 		r.renew(s)
 		return false
-	case !first && d.Wildcard && (!a.wild || d.WildcardChanged && !whole):
-		// A server that has nothing new for the wildcard may stay silent. Then the relay cannot see
-		// whether the wildcard has been answered (K13, B24).
-		r.renew(s)
-		return false
+	case conversation.DropAndSend:
+		s.request(a, message{names: next.Drop.Names, version: version, nonce: a.Nonce})
+	case conversation.Send:
 	}
-	gone := d.Unsubscribe
-	if whole {
-		gone = without(plain(a.names), d.Names)
-	}
-	a.noteUnsubscribed(gone, a.wild && !d.Wildcard)
-	if len(again) > 0 {
-		// C9: the server believes that the relay still has these resources.
-		a.noteUnsubscribed(again, a.wild && !d.Wildcard)
-		if a.restate(&rest, r.cp.cfg.Wildcard, first) {
-			s.request(a, message{version: version, nonce: a.nonce})
-		}
-	}
-	if !a.restate(d, r.cp.cfg.Wildcard, first) {
-		return false
-	}
-	s.request(a, message{version: version, nonce: a.nonce})
+	s.request(a, message{names: next.Names, version: version, nonce: a.Nonce})
 	return true
 }
 
@@ -165,7 +141,7 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		return
 	}
 	s.flush(a)
-	s.serverStream.primaryStream().trust(a.typ)
+	s.serverStream.primaryStream().types.Answered(a.Type)
 	now := time.Now()
 	u := r.update(a, rsp, now)
 	u.Received = now
@@ -178,26 +154,22 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		return
 	}
 	r.noteMentioned(s, a, rsp, now)
-	a.nonce = rsp.Nonce // C2
-	again := a.omitFromNextRequest(rsp)
+	owed := reply{nonce: rsp.Nonce, version: rsp.Version, omit: a.Omit(rsp)}
 	if len(rsp.Invalid) == 0 {
-		a.nacks = 0
-		r.accepted[a.typ.URL] = rsp.Version
+		r.accepted[a.Type.URL] = rsp.Version
 		r.cp.metrics.response(rsp, outcomeAck)
-		delay := time.Duration(0)
-		if r.following == nil {
-			delay = a.repeated(rsp, changes, now)
+		delay := a.Accept(rsp, changes, now)
+		if r.following != nil {
+			delay = 0
 		}
-		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce, omit: again}, now, delay)
+		s.reply(a, owed, now, delay)
 		r.shareErrors(s, a)
 		return
 	}
-	nack := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], errorDetail: errorDetailOf(rsp), omit: again} // C4
+	owed.version, owed.errorDetail = r.accepted[a.Type.URL], errorDetailOf(rsp) // C4
 	r.cp.metrics.response(rsp, outcomeNack)
-	s.serverStream.server.journal.nacked(a.typ.URL, nack.errorDetail.GetMessage())
-	delay := answerDelay(a.nacks)
-	a.nacks++
-	s.reply(a, nack, now, delay)
+	s.serverStream.server.journal.nacked(a.Type.URL, owed.errorDetail.GetMessage())
+	s.reply(a, owed, now, a.Reject(rsp))
 }
 
 // apply passes an update to the cache. On delta it opens a new stream if the update answers initial
@@ -212,35 +184,17 @@ func (r *runner) apply(s *session, a *asked, u cache.Update) (changes int, ok bo
 	return changes, ok
 }
 
-// repeated returns how long to delay the ACK of a response that changed so many resources. Some
-// servers answer some ACKs with the same response again.
-func (a *asked) repeated(rsp *resource.Response, changes int, now time.Time) time.Duration {
-	since := now.Sub(a.lastAt)
-	again := changes == 0 && rsp.Version == a.version && since < 2*maxDelay
-	if again && since >= minHeartbeat {
-		// A TTL is meant to be refreshed periodically (F4).
-		again = !slices.ContainsFunc(rsp.Resources, func(r *resource.Resource) bool { return r.TTL > 0 })
-	}
-	a.version, a.lastAt = rsp.Version, now
-	if !again {
-		a.repeats = 0
-		return 0
-	}
-	a.repeats++
-	return answerDelay(max(0, a.repeats-3)) // names that were subscribed again may cause a few repeats
-}
-
 // update converts a response to a cache update. The valid part of a response that will be NACKed
 // counts as well (C5).
 func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.Update {
-	u := cache.Update{Type: a.typ, Resources: rsp.Resources, Removed: rsp.Removed, Source: rsp.ControlPlane,
+	u := cache.Update{Type: a.Type, Resources: rsp.Resources, Removed: rsp.Removed, Source: rsp.ControlPlane,
 		Errors: rsp.Errors, RemovedNames: rsp.RemovedNames, Extra: rsp.Extra,
 	}
 	keep, named := namesOf(rsp.Invalid)
 	u.Rejected = slices.DeleteFunc(slices.Clone(rsp.Invalid), func(inv resource.Invalid) bool { return unnamed(inv.Name) })
 	if !r.cp.cfg.Delta {
 		u.Version, u.Keep = rsp.Version, keep
-		u.Full = a.typ.FullState && named // D3, D4
+		u.Full = a.Type.FullState && named // D3, D4
 		return u
 	}
 	u.Differences = true
@@ -249,22 +203,23 @@ func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.U
 	}
 	if rsp.Size >= largeFrame {
 		a.completeAt = now.Add(partQuiet)
+		a.LargeFrame()
 	}
-	u.Partial = !a.completeAt.IsZero()
+	u.Partial = a.Frames == conversation.Partial
 	return u
 }
 
 // noteMentioned records the names that the server of s has mentioned.
 func (r *runner) noteMentioned(s *session, a *asked, rsp *resource.Response, now time.Time) {
 	for _, inv := range rsp.Invalid {
-		if !unnamed(inv.Name) && s.absences.awaits(a.typ.URL) {
+		if !unnamed(inv.Name) && s.absences.awaits(a.Type.URL) {
 			if a.rejected == nil {
 				a.rejected = make(map[string]struct{})
 			}
 			a.rejected[resource.Canonical(inv.Name)] = struct{}{}
 		}
 	}
-	stale := r.stale[a.typ.URL]
+	stale := r.stale[a.Type.URL]
 	if len(stale) == 0 {
 		return
 	}
@@ -280,7 +235,7 @@ func (r *runner) noteMentioned(s *session, a *asked, rsp *resource.Response, now
 	for _, inv := range rsp.Invalid {
 		delete(stale, resource.Canonical(inv.Name))
 	}
-	if a.wild {
+	if a.HasWildcard() {
 		a.sweepAt = now.Add(sweepQuiet)
 	}
 }

@@ -24,10 +24,11 @@
 // The way of a response: serverStream.runStream receives it, runner.handle accepts the event,
 // runner.respond applies it to the feed, and session.reply sends the ACK or NACK. The way of a
 // demand: [cache.Feed.News] wakes the runner, runner.demand takes the demand, and runner.ask turns
-// it into requests.
+// it into requests. Package conversation decides for each type of a stream which requests a demand
+// takes, and which reply is owed.
 //
-// A server may end the stream because of one type. Then the type is quarantined: a second stream
-// requests it until it has proven harmless.
+// A server may end the stream because of one type. Then the type is quarantined: a second stream,
+// the probe stream, requests it until it has proven harmless. Package quarantine decides that.
 //
 // # Load reports
 //
@@ -45,9 +46,9 @@
 //	control plane        controlplane.go, config.go, server.go, reach.go, keepalive.go, codec.go
 //	a key's state        runner.go, timers.go, stale.go, absence.go
 //	one stream           server_stream.go, session.go, retry.go, pauses.go
-//	requests             request.go, divide.go, stale_unsubscribe.go
-//	responses            answer.go, nack.go
-//	quarantined types    quarantine.go, probe.go
+//	requests             answer.go, request.go, divide.go, package conversation
+//	responses            answer.go, nack.go, package conversation
+//	quarantined types    quarantine.go, probe.go, package quarantine
 //	other nodes          follow.go
 //	load reports         load.go, load_nearest.go
 //	directory            directory.go, directory_run.go, directory_snapshot.go, directory_merge.go,

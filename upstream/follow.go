@@ -135,11 +135,11 @@ func (r *runner) shareErrors(s *session, a *asked) {
 		return
 	}
 	for {
-		errored := r.feed.Errored(a.typ, &a.errored)
+		errored := r.feed.Errored(a.Type, &a.errored)
 		if len(errored.Names) == 0 {
 			return
 		}
-		s.send(a.typ, message{errored: errored}.delta(a, s.takeNode()))
+		s.send(a.Type, message{errored: errored}.delta(a, s.takeNode()))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/upstream/conversation"
 )
 
 // envelope is a resource in an envelope; without a body it is a heartbeat.
@@ -84,27 +85,31 @@ func TestLifetimesOfAnOrigin(t *testing.T) {
 // TestSteadyHeartbeatsAreAcknowledgedAtOnce: C3: a control plane that repeats resources with a TTL
 // is not in a loop.
 func TestSteadyHeartbeatsAreAcknowledgedAtOnce(t *testing.T) {
-	a := &asked{}
+	a := &conversation.Conversation{State: conversation.State{Scope: conversation.Names}}
+	delay := func(c *conversation.Conversation, rsp *resource.Response, now time.Time) time.Duration {
+		defer c.Replied(nil)
+		return c.Accept(rsp, 0, now)
+	}
 	living, other := responseOf(t, envelope(endpoints("a", 1), "v1", time.Minute, true)), responseOf(t, &discoveryv3.Resource{Name: "a", Resource: xdstest.Any(endpoints("a", 1))})
 	now := time.Now()
 	for range 50 {
-		now = now.Add(minHeartbeat)
-		if wait := a.repeated(living, 0, now); wait > 0 {
+		now = now.Add(conversation.MinHeartbeat)
+		if wait := delay(a, living, now); wait > 0 {
 			t.Fatalf("a heartbeat waits %v", wait)
 		}
 	}
 	var wait time.Duration
 	for range 10 {
-		now = now.Add(minHeartbeat / 2)
-		wait = a.repeated(living, 0, now)
+		now = now.Add(conversation.MinHeartbeat / 2)
+		wait = delay(a, living, now)
 	}
 	if wait == 0 {
 		t.Fatal("a flood of them does not wait")
 	}
-	b := &asked{}
+	b := &conversation.Conversation{State: conversation.State{Scope: conversation.Names}}
 	for range 10 {
-		now = now.Add(minHeartbeat)
-		wait = b.repeated(other, 0, now)
+		now = now.Add(conversation.MinHeartbeat)
+		wait = delay(b, other, now)
 	}
 	if wait == 0 {
 		t.Fatal("the same again and again does not wait")

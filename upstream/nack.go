@@ -3,7 +3,6 @@ package upstream
 import (
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
@@ -66,18 +65,4 @@ func namesOf(invalid []resource.Invalid) (names []string, ok bool) {
 func unnamed(name string) bool {
 	digits, ok := strings.CutPrefix(name, "#")
 	return name == "" || ok && strings.Trim(digits, "0123456789") == ""
-}
-
-// maxDelay is the longest delay of an answer. An answer within a second still counts as prompt
-// (C3).
-const maxDelay = 900 * time.Millisecond
-
-// answerDelay returns how long to delay an answer after n answers to the same response in a row.
-// Some servers immediately send a rejected or unchanged response again, which would keep both sides
-// busy indefinitely.
-func answerDelay(n int) time.Duration {
-	if n == 0 {
-		return 0
-	}
-	return min(50*time.Millisecond<<min(n, 4), maxDelay)
 }

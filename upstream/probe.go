@@ -7,69 +7,50 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
+	"xdsrelay/upstream/quarantine"
 )
 
-// A key requests its quarantined types on a second stream to the same server, one type at a time,
-// so that the end of the stream is due to that type, and a key never has more than one extra
-// stream. A type whose stream has received an answer, or has lasted for evidenceWindow, moves to
-// the main stream. A type whose stream has ended waits longer each time.
-
-// probeDue returns when the quarantine of l needs an action, zero for never.
-func (l *serverStream) probeDue() (at time.Time) {
-	if p := l.probe; p != nil {
-		if p.session == nil {
-			return at
-		}
-		a := p.session.types[p.probeFor.typ.URL]
-		// An answer of several frames is received completely, since the main stream would not
-		// continue it: the server may have nothing to add there (K13).
-		if l.trusts(a.typ) && a.completeAt.IsZero() {
-			return a.since
-		}
-		return a.since.Add(evidenceWindow)
+// nextProbe returns what to do next for the quarantined types of l.
+func (l *serverStream) nextProbe() quarantine.Decision {
+	var v quarantine.View
+	if p := l.probe; p != nil && p.session != nil {
+		a := p.session.types[p.probeFor.URL]
+		v = quarantine.View{Since: a.since, Incomplete: a.Frames == conversation.Partial}
 	}
-	if q := l.nextQuarantined(); q != nil {
-		return q.due
-	}
-	return at
-}
-
-// nextQuarantined returns the type to request next, nil if there is none.
-func (l *serverStream) nextQuarantined() (next *quarantine) {
-	for _, q := range l.quarantined {
-		if !q.idle && (next == nil || q.due.Before(next.due)) {
-			next = q
-		}
-	}
-	return next
+	return l.types.Next(v)
 }
 
 // runProbe does what is due at now for the quarantined types of l.
 func (r *runner) runProbe(ctx context.Context, l *serverStream, now time.Time) {
-	at := l.probeDue()
+	next := l.nextProbe()
 	switch {
-	case at.IsZero() || at.After(now):
-	case l.probe != nil: // the type is harmless
-		q := l.probe.probeFor
+	case next.Act == quarantine.Nothing || next.At.After(now):
+	case next.Act == quarantine.Release:
 		r.stopProbe(l)
-		r.release(l, q)
+		r.inform(l, l.types.Release(now))
+		if s := l.session; s != nil {
+			r.askType(s, next.Type)
+		}
 	case !l.server.reachable():
-		l.nextQuarantined().due = now.Add(jittered(firstProbe))
+		l.types.Postpone(next.Type, now)
 	default:
 		ctx, stop := context.WithCancel(ctx)
-		p := &serverStream{server: l.server, events: r.events, stop: stop, probeFor: l.nextQuarantined(), primary: l}
+		p := &serverStream{server: l.server, events: r.events, stop: stop, probeFor: next.Type, primary: l}
 		l.probe = p
+		l.types.StartProbe(next.Type, now)
 		r.group.Go(func() { p.runStream(ctx) })
 	}
 }
 
 // handleProbe is handle for probe streams.
 func (r *runner) handleProbe(ctx context.Context, ev event) {
-	p, q := ev.serverStream, ev.serverStream.probeFor
+	p := ev.serverStream
 	l := p.primary
 	if r.serverStreams[l.server.index] != l || l.probe != p {
 		return // abandoned
 	}
+	now := time.Now()
 	switch ev.kind {
 	case evOpened:
 		for other := range r.sessions() {
@@ -77,9 +58,10 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 		}
 		p.session = ev.session
 		p.session.node = r.feed.Node()
-		r.askType(p.session, q.typ)
-		if p.session.types[q.typ.URL] == nil {
-			r.setIdle(l, q, true)
+		r.askType(p.session, p.probeFor)
+		requested := p.session.types[p.probeFor.URL] != nil
+		r.inform(l, l.types.ProbeOpened(requested, now))
+		if !requested {
 			r.stopProbe(l)
 		}
 	case evHeaders:
@@ -91,21 +73,16 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 		r.useServer(l)
 		r.respond(p.session, ev.response)
 		r.runProbe(ctx, l, time.Now())
-	case evFailed, evEnded:
+	case evFailed:
+		r.stopProbe(l)
+		l.types.ProbeFailed(now)
+	case evEnded:
 		r.stopProbe(l)
 		if errors.Is(ev.end.err, errRenewed) {
-			q.due = time.Now()
+			l.types.ProbeRenewed(now)
 			return
 		}
-		q.due = time.Now().Add(jittered(q.pause))
-		if !ev.end.opened {
-			return
-		}
-		q.pause = min(2*q.pause, lastProbe)
-		if q.failures++; ev.end.points() > 0 || q.reported || q.failures*weak >= proof {
-			l.cautious = true
-			r.report(l, q, ev.end.err)
-		}
+		r.inform(l, l.types.ProbeEnded(ev.end.evidence(p.session), now))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/quarantine"
 )
 
 // typeAsked returns the type of a request, and whether it is an answer.
@@ -95,7 +96,7 @@ func TestUnknownTypeIsAskedForAgain(t *testing.T) {
 					}
 					for i := len(gaps) - 3; i < len(gaps); i++ {
 						if gap := gaps[i].Sub(gaps[i-1]); gap < 4*time.Minute || gap > 6*time.Minute {
-							t.Errorf("asked after %v, expected about %v", gap, lastProbe)
+							t.Errorf("asked after %v, expected about %v", gap, quarantine.LastProbe)
 						}
 					}
 					if up := good.group.Upstream(); !up.Connected || up.Since != since || o.open.Load() != 1 || o.most.Load() > 2 {
@@ -311,10 +312,10 @@ func TestEvidencePoints(t *testing.T) {
 		end  ending
 		want int
 	}{
-		{ending{opened: true, responded: true, err: say(codes.Unknown)}, proof},
-		{ending{opened: true, responded: true, err: say(codes.PermissionDenied)}, proof},
-		{ending{opened: true, responded: true, err: say(codes.Unavailable)}, proof / 3},
-		{ending{opened: true, err: say(codes.Unknown)}, proof / 2},
+		{ending{opened: true, responded: true, err: say(codes.Unknown)}, quarantine.Proof},
+		{ending{opened: true, responded: true, err: say(codes.PermissionDenied)}, quarantine.Proof},
+		{ending{opened: true, responded: true, err: say(codes.Unavailable)}, quarantine.Weak},
+		{ending{opened: true, err: say(codes.Unknown)}, quarantine.Strong},
 		{ending{opened: true, err: say(codes.Unavailable)}, 0},
 		{ending{opened: true, err: say(codes.PermissionDenied)}, 0},
 		{ending{err: say(codes.Unknown)}, 0},

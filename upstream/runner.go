@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/upstream/quarantine"
 )
 
 // runner keeps one key synchronized. The goroutine that calls run owns all of its fields and does
@@ -103,7 +104,7 @@ func (r *runner) demand(ctx context.Context, all bool) {
 // start begins to open streams to a server.
 func (r *runner) start(ctx context.Context, index int) {
 	ctx, stop := context.WithCancel(ctx)
-	l := &serverStream{server: r.cp.servers[index], events: r.events, stop: stop}
+	l := &serverStream{server: r.cp.servers[index], events: r.events, stop: stop, types: quarantine.Types{Jitter: jittered}}
 	r.serverStreams[index] = l
 	r.group.Go(func() { l.keepOpen(ctx) })
 }
@@ -116,7 +117,7 @@ func (r *runner) stopFrom(index int) {
 		}
 		l.stop()
 		r.closeSession(l)
-		r.forgetQuarantined(l)
+		r.closeQuarantine(l)
 		r.serverStreams[index+i] = nil
 	}
 }
@@ -156,7 +157,7 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		}
 		l.session = ev.session
 		l.session.node = r.feed.Node()
-		r.onReconnect(l, time.Now())
+		r.inform(l, l.types.Reconnected(l.session.conn, time.Now())...)
 		demands := r.feed.TakeDemand(true, !r.cp.cfg.Delta)
 		r.ask(l.session, demands, true)
 		if l.probe != nil && l.probe.session != nil {

@@ -10,6 +10,7 @@ import (
 
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/quarantine"
 )
 
 // serverStream keeps one stream of a key to one server open. A goroutine of its own opens streams,
@@ -19,13 +20,14 @@ type serverStream struct {
 	server   *server
 	events   chan<- event
 	stop     context.CancelFunc
-	probeFor *quarantine   // the quarantined type that a probe stream is for; nil for others
-	primary  *serverStream // of a probe stream: the server stream whose type it requests; see probe.go
+	probeFor *resource.Type // the quarantined type that a probe stream is for; nil for others
+	primary  *serverStream  // of a probe stream: the server stream whose type it requests; see probe.go
 
 	// Owned by the runner.
 	session *session // the open stream, nil if there is none
 	failed  bool     // connectivity failed, and no response since (C15)
-	typeTrust
+	types   quarantine.Types
+	probe   *serverStream // the probe stream, or the attempt to open it; nil if there is none
 }
 
 // event is what a server stream reports to its runner, one at a time.

@@ -14,6 +14,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
 )
 
 // errRenewed ends a stream on which a change of the wildcard subscription would leave the two sides
@@ -45,25 +46,13 @@ type session struct {
 	largestType *resource.Type
 }
 
-// asked is the subscription of a stream to one type.
+// asked is the subscription of a stream to one type: the conversation about it, and what the runner
+// keeps with it.
 type asked struct {
-	typ   *resource.Type
+	conversation.Conversation
 	since time.Time // time of the last request that changed it
-	// wild is true if the wildcard is subscribed; legacy if it was subscribed without names (D10).
-	wild, legacy bool
-	// names is the list of the last request. named is true if any request had names (SotW).
-	names []string
-	named bool
-	// lastNames are the names of the last answer, without the wildcard. unsubscribedNames are those
-	// that a later request dropped, by canonical name (SotW, B8).
-	lastNames         []string
-	unsubscribedNames map[string]staleUnsubscribe
-	// nonce is the newest one (C2).
-	nonce string
-	// edits is how many requests have changed the subscription. hasUnsubscribed is true if one of
-	// them unsubscribed from something (delta).
-	edits           uint64
-	hasUnsubscribed bool
+	// edits is how many requests have changed the subscription (delta).
+	edits uint64
 	// claims identifies the content whose versions the first request sent; see [cache.Feed.Claims]
 	// (delta).
 	claims uint64
@@ -71,17 +60,11 @@ type asked struct {
 	errored cache.SharedErrors
 	// rejected are canonical names of resources that were rejected: they exist (C12).
 	rejected map[string]struct{}
-	// nacks counts NACKs since the last accepted response. repeats counts how often the response at
-	// version, received at lastAt, was repeated without any change. delayed is an answer that waits
-	// until delayedUntil for such a reason.
-	nacks, repeats int
-	version        string
-	lastAt         time.Time
-	delayed        *reply
-	delayedUntil   time.Time
-	// completeAt is when the frames of a large answer count as complete. sweepAt is when resources
-	// of another server are removed. Zero if not pending.
-	completeAt, sweepAt time.Time
+	// reply is the one that the conversation owes, at replyAt.
+	reply reply
+	// replyAt, completeAt and sweepAt are when the reply is sent, when the frames of a large answer
+	// count as complete, and when resources of another server are removed. Zero if not pending.
+	replyAt, completeAt, sweepAt time.Time
 }
 
 // silenceAfter is how long a stream must have been open before silence can mean that the server has
@@ -137,7 +120,7 @@ func (s *session) takeNode() *corev3.Node {
 // A delta request may be sent in parts; unclaimed are the names whose versions did not fit.
 func (s *session) request(a *asked, m message) (unclaimed []string) {
 	if !s.serverStream.server.owner.cfg.Delta {
-		s.send(a.typ, m.sotw(a, s.takeNode()))
+		s.send(a.Type, m.sotw(a, s.takeNode()))
 		return nil
 	}
 	parts, rest := m.divide(s.serverStream.server.limit.most())
@@ -145,36 +128,32 @@ func (s *session) request(a *asked, m message) (unclaimed []string) {
 		if len(part.subscribe)+len(part.unsubscribe) > 0 {
 			a.edits++
 		}
-		s.send(a.typ, part.delta(a, s.takeNode()))
+		s.send(a.Type, part.delta(a, s.takeNode()))
 	}
 	return rest
 }
 
-// flush sends a delayed answer, so that no later request overtakes it (C3).
+// flush sends a reply that is owed, so that no later request overtakes it (C3).
 func (s *session) flush(a *asked) {
-	if n := a.delayed; n != nil {
-		a.delayed, a.delayedUntil = nil, time.Time{}
-		names := a.names
-		if len(n.omit) > 0 {
-			a.names = without(names, n.omit)
-		}
-		a.lastNames = plain(a.names)
-		s.request(a, message{version: n.version, nonce: n.nonce, errorDetail: n.errorDetail})
-		if len(n.omit) > 0 {
-			a.names = names
-			s.request(a, message{version: n.version, nonce: n.nonce})
-		}
+	if !a.OwesReply() {
+		return
+	}
+	n := a.reply
+	a.reply, a.replyAt = reply{}, time.Time{}
+	s.request(a, message{names: a.Replied(n.omit), version: n.version, nonce: n.nonce, errorDetail: n.errorDetail})
+	if len(n.omit) > 0 {
+		s.request(a, message{names: a.Names, version: n.version, nonce: n.nonce})
 	}
 }
 
-// reply sends an answer after a delay, or at once if that is zero.
-func (s *session) reply(a *asked, what *reply, at time.Time, delay time.Duration) {
-	a.delayed = what
+// reply sends the reply that is owed after a delay, or at once if that is zero.
+func (s *session) reply(a *asked, what reply, at time.Time, delay time.Duration) {
+	a.reply = what
 	if delay == 0 {
 		s.flush(a)
 		return
 	}
-	a.delayedUntil = at.Add(delay)
+	a.replyAt = at.Add(delay)
 }
 
 // next returns when the session has something to do, zero for never.
@@ -187,7 +166,7 @@ func (s *session) next() time.Time {
 	}
 	sooner(s.silenceAt)
 	for _, a := range s.types {
-		sooner(a.delayedUntil)
+		sooner(a.replyAt)
 		sooner(a.completeAt)
 		sooner(a.sweepAt)
 	}
@@ -203,7 +182,7 @@ func due(at *time.Time, now time.Time) bool {
 	return true
 }
 
-// reply is a pending ACK, or a NACK if errorDetail is set.
+// reply is an ACK, or a NACK if errorDetail is set.
 type reply struct {
 	nonce, version string
 	errorDetail    *statuspb.Status

@@ -89,14 +89,14 @@ func (r *runner) markStale(t *resource.Type) {
 // not mentioned. Names without a wildcard stay: the server must report their removal, and silence
 // is no removal (C11).
 func (r *runner) sweep(a *asked) {
-	stale := r.stale[a.typ.URL]
-	if len(stale) == 0 || !a.wild {
+	stale := r.stale[a.Type.URL]
+	if len(stale) == 0 || !a.HasWildcard() {
 		return
 	}
 	names := make([]string, 0, len(stale))
 	for n := range stale {
 		names = append(names, n)
 	}
-	delete(r.stale, a.typ.URL)
-	r.feed.Apply(cache.Update{Type: a.typ, Removed: names, Partial: true})
+	delete(r.stale, a.Type.URL)
+	r.feed.Apply(cache.Update{Type: a.Type, Removed: names, Partial: true})
 }

@@ -10,6 +10,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/upstream/conversation"
 )
 
 // crossing returns a SotW stream on which endpoints b were unsubscribed and subscribed again while
@@ -162,25 +163,27 @@ func TestManyAnswersOfALostName(t *testing.T) {
 // list cannot end (C7).
 func TestComebackOfAWildcard(t *testing.T) {
 	for name, test := range map[string]struct {
-		was     asked
+		scope   conversation.Scope
+		names   []string
 		d       cache.Demand
 		sent    string
 		renewed bool
 	}{
-		"by name":                {asked{names: []string{"*"}, named: true}, cache.Demand{Names: []string{"b"}, Subscribe: []string{"b"}, Again: []string{"b"}}, " b", false},
-		"by name beside another": {asked{names: []string{"*", "a"}, named: true}, cache.Demand{Names: []string{"a", "b"}, Subscribe: []string{"b"}, Again: []string{"b"}}, "a a+b", false},
-		"by name, the old form":  {asked{}, cache.Demand{Names: []string{"b"}, Subscribe: []string{"b"}, Again: []string{"b"}}, "", true},
-		"as such":                {asked{names: []string{"*"}, named: true}, cache.Demand{Wildcard: true, WildcardChanged: true}, "", true},
-		"as such, the old form":  {asked{}, cache.Demand{Wildcard: true, WildcardChanged: true}, "", true},
-		"a name beside it":       {asked{names: []string{"*"}, named: true}, cache.Demand{Wildcard: true, Names: []string{"b"}, Subscribe: []string{"b"}}, "*+b", false},
+		"by name":                {conversation.Wildcard, []string{"*"}, cache.Demand{Names: []string{"b"}, Subscribe: []string{"b"}, Again: []string{"b"}}, " b", false},
+		"by name beside another": {conversation.Wildcard, []string{"*", "a"}, cache.Demand{Names: []string{"a", "b"}, Subscribe: []string{"b"}, Again: []string{"b"}}, "a a+b", false},
+		"by name, the old form":  {conversation.Implicit, nil, cache.Demand{Names: []string{"b"}, Subscribe: []string{"b"}, Again: []string{"b"}}, "", true},
+		"as such":                {conversation.Wildcard, []string{"*"}, cache.Demand{Wildcard: true, WildcardChanged: true}, "", true},
+		"as such, the old form":  {conversation.Implicit, nil, cache.Demand{Wildcard: true, WildcardChanged: true}, "", true},
+		"a name beside it":       {conversation.Wildcard, []string{"*"}, cache.Demand{Wildcard: true, Names: []string{"b"}, Subscribe: []string{"b"}}, "*+b", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, c := bare(t, false, "nowhere")
 			s, stream := r.bareSession(t, 0)
 			var cause error
 			s.cancel = func(err error) { cause = err }
-			test.was.typ, test.was.wild, test.was.nonce = resource.TypeOf(cds), true, "n"
-			s.types[cds] = &test.was
+			s.types[cds] = &asked{Conversation: conversation.Conversation{
+				State: conversation.State{Scope: test.scope, Reply: conversation.Acked}, Type: resource.TypeOf(cds), Names: test.names, Nonce: "n",
+			}}
 			test.d.Table = c.table(cds)
 			r.ask(s, []cache.Demand{test.d}, false)
 			if got := stream.sent(); got != test.sent {

@@ -21,7 +21,7 @@ func (r *runner) arm() {
 	}
 	for _, l := range r.serverStreams {
 		if l != nil {
-			sooner(l.probeDue())
+			sooner(l.nextProbe().At)
 		}
 	}
 	if next.IsZero() {
@@ -38,11 +38,12 @@ func (r *runner) tick(ctx context.Context, now time.Time) {
 			r.absent(s, w)
 		}
 		for _, a := range s.types {
-			if due(&a.delayedUntil, now) {
+			if due(&a.replyAt, now) {
 				s.flush(a)
 			}
 			if due(&a.completeAt, now) {
-				r.apply(s, a, cache.Update{Type: a.typ}) // the large answer is complete
+				a.FramesEnd()
+				r.apply(s, a, cache.Update{Type: a.Type}) // the large answer is complete
 			}
 			if due(&a.sweepAt, now) {
 				r.sweep(a)

@@ -20,6 +20,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
 )
 
 // virtual runs f in virtual time with a rig over w, with the default times.
@@ -385,7 +386,9 @@ func TestComebackIsSaid(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		r, client := bare(t, delta, "nowhere")
 		s, stream := r.bareSession(t, 0)
-		s.types[cds] = &asked{typ: resource.TypeOf(cds), names: []string{"a", "b"}, named: true, nonce: "n"}
+		a := r.newAsked(resource.TypeOf(cds))
+		a.State, a.Names, a.Nonce = conversation.State{Scope: conversation.Names, Reply: conversation.Acked}, []string{"a", "b"}, "n"
+		s.types[cds] = a
 		d := cache.Demand{Table: client.table(cds), Names: []string{"a", "b"}, Subscribe: []string{"b"}, Again: []string{"b"}}
 		r.ask(s, []cache.Demand{d}, false)
 		if got := stream.sent(); got != either(delta, "-b b", "a a+b") {
@@ -412,7 +415,11 @@ func TestComebackIsDroppedTwice(t *testing.T) {
 			s, stream := r.bareSession(t, 0)
 			var cause error
 			s.cancel = func(err error) { cause = err }
-			s.types[cds] = &asked{typ: resource.TypeOf(cds), wild: c.was}
+			a := r.newAsked(resource.TypeOf(cds))
+			if a.Scope = conversation.Names; c.was {
+				a.Scope = conversation.Wildcard
+			}
+			s.types[cds] = a
 			d := cache.Demand{
 				Table: client.table(cds), Wildcard: c.is, WildcardChanged: c.was != c.is,
 				Subscribe: []string{"b"}, Unsubscribe: []string{"c"}, Again: []string{"b"}, Twice: []string{"b"},

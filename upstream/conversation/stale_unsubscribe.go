@@ -1,4 +1,4 @@
-package upstream
+package conversation
 
 import (
 	"slices"
@@ -29,46 +29,46 @@ type staleUnsubscribe struct {
 // noteUnsubscribed records the names that a request drops: names of the last answer, and all
 // resources of a wildcard. A response of a full-state type has all resources that the server counts
 // as subscribed, so nothing is in doubt there.
-func (a *asked) noteUnsubscribed(names []string, wildcard bool) {
-	if a.typ.FullState {
+func (c *Conversation) noteUnsubscribed(names []string, wildcard bool) {
+	if c.Type.FullState {
 		return
 	}
 	for _, n := range names {
 		key := resource.Canonical(n)
-		_, known := a.unsubscribedNames[key]
-		if _, heard := slices.BinarySearch(a.lastNames, n); !heard && !known && !wildcard {
+		_, known := c.unsubscribed[key]
+		if _, heard := slices.BinarySearch(c.lastNames, n); !heard && !known && !wildcard {
 			continue // the server has not sent it, so it cannot count it as subscribed
 		}
-		if a.unsubscribedNames == nil {
-			a.unsubscribedNames = make(map[string]staleUnsubscribe)
+		if c.unsubscribed == nil {
+			c.unsubscribed = make(map[string]staleUnsubscribe)
 		}
-		a.unsubscribedNames[key] = staleUnsubscribe{name: n}
+		c.unsubscribed[key] = staleUnsubscribe{name: n}
 	}
 }
 
-// omitFromNextRequest returns the names that the answer to a response must omit although they are
+// Omit returns the names that the answer to a response must omit although they are
 // wanted. The result is sorted.
-func (a *asked) omitFromNextRequest(rsp *resource.Response) (out []string) {
-	if len(a.unsubscribedNames) == 0 {
+func (c *Conversation) Omit(rsp *resource.Response) (out []string) {
+	if len(c.unsubscribed) == 0 {
 		return nil
 	}
 	wanted := func(n string) bool {
-		_, is := slices.BinarySearch(plain(a.names), n)
+		_, is := slices.BinarySearch(plain(c.Names), n)
 		return is
 	}
 	for _, res := range rsp.Resources {
-		if d, left := a.unsubscribedNames[res.Key]; left && wanted(d.name) {
-			delete(a.unsubscribedNames, res.Key) // the relay has just received what the server counts as subscribed
+		if d, left := c.unsubscribed[res.Key]; left && wanted(d.name) {
+			delete(c.unsubscribed, res.Key) // the relay has just received what the server counts as subscribed
 		}
 	}
-	for key, d := range a.unsubscribedNames {
+	for key, d := range c.unsubscribed {
 		if wanted(d.name) {
 			out = append(out, d.name)
 		}
 		if d.omissions++; d.omissions == maxOmissions {
-			delete(a.unsubscribedNames, key)
+			delete(c.unsubscribed, key)
 		} else {
-			a.unsubscribedNames[key] = d
+			c.unsubscribed[key] = d
 		}
 	}
 	slices.Sort(out)
@@ -86,14 +86,14 @@ func resubscribed(d *cache.Demand, missing []string) []string {
 
 // plain returns the sorted names of a request without the wildcard.
 func plain(names []string) []string {
-	if len(names) > 0 && names[0] == wildcard {
+	if len(names) > 0 && names[0] == star {
 		return names[1:]
 	}
 	return names
 }
 
-// without returns names except those in drop, which is sorted.
-func without(names, drop []string) []string {
+// Without returns names except those in drop, which is sorted.
+func Without(names, drop []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		_, gone := slices.BinarySearch(drop, n)
 		return gone

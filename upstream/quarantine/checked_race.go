@@ -1,0 +1,6 @@
+//go:build race
+
+package quarantine
+
+// checked makes illegal transitions panic.
+const checked = true
