@@ -20,6 +20,13 @@ const byNameWait = 500 * time.Millisecond
 // waitsForHead reports whether the client has begun to wait.
 func (ts *typeState) waitsForHead() bool { return ts.claims != nil && !ts.claims.until.IsZero() }
 
+// awaits reports whether the table counts as behind until then, and makes sure that the client is
+// woken when that changes. To be called before the content is compared with what the client holds:
+// the table may catch up meanwhile.
+func (ts *typeState) awaits(until, now time.Time) bool {
+	return until.After(now) && ts.table.Await(&ts.watcher)
+}
+
 // waitsForHeadLocked reports whether the client must wait: the table counts as behind until then,
 // and its content differs from what the client holds.
 func (s *stream) waitsForHeadLocked(ts *typeState, differs bool, until, now time.Time) bool {
@@ -28,7 +35,7 @@ func (s *stream) waitsForHeadLocked(ts *typeState, differs bool, until, now time
 		if c.until.IsZero() {
 			c.until = until // later heads do not extend the wait
 		}
-		if c.until.After(now) && ts.table.Await(&ts.watcher) {
+		if c.until.After(now) {
 			s.armLocked(c.until)
 			return true
 		}
@@ -47,7 +54,7 @@ func (s *stream) waitsForVersionLocked(ts *typeState, h cache.SubscriptionState,
 		return false
 	}
 	until, claimed := h.Behind, ts.claims.version
-	differs := false
+	awaits, differs := ts.awaits(until, now), false
 	switch limit := now.Add(byNameWait); {
 	case h.Behind.IsZero():
 	case h.Wildcard && h.Names == 0:
@@ -58,5 +65,5 @@ func (s *stream) waitsForVersionLocked(ts *typeState, h cache.SubscriptionState,
 			until = limit
 		}
 	}
-	return s.waitsForHeadLocked(ts, differs, until, now)
+	return s.waitsForHeadLocked(ts, differs && awaits, until, now)
 }

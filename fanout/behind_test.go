@@ -2,6 +2,8 @@ package fanout
 
 import (
 	"errors"
+	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -83,6 +85,41 @@ func TestMovesToANodeBehind(t *testing.T) {
 		s.Quiet(t, 2*headWait)
 		w.change(cds, nil, cluster("a", 4))
 		s.Ack(has(t, s.Recv(t), "a"))
+	})
+}
+
+// TestMovesWhileTheNodeCatchesUp: a client at the tier's newest version moves to a node that gets that
+// content while it compares what the client holds: nothing is sent again (K12, B37).
+func TestMovesWhileTheNodeCatchesUp(t *testing.T) {
+	many := func(v int) (all []proto.Message) {
+		for i := range 2000 {
+			all = append(all, cluster(strconv.Itoa(i), v))
+		}
+		return all
+	}
+	virtual(t, func(t *testing.T) {
+		w := newNode(t, many(0)...)
+		for v := 1; v <= 20; v++ {
+			head, held := heldBy(t, many(v)...), make(map[string]string)
+			for _, r := range resources(t, many(v)...) {
+				held[r.Name] = r.Version
+			}
+			w.agree(head)
+			s := w.open(true)
+			s.Resume(cds, "", held)
+			caughtUp := make(chan struct{})
+			go func() {
+				defer close(caughtUp)
+				for range 100 * v {
+					runtime.Gosched()
+				}
+				w.change(cds, nil, many(v)...)
+			}()
+			if f := s.Recv(t); len(f.Resources) > 0 {
+				t.Errorf("version %d: %d resources are sent again", v, len(f.Resources))
+			}
+			<-caughtUp
+		}
 	})
 }
 

@@ -133,8 +133,9 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 		if !h.Known && !h.Unreachable {
 			return conversation.Unknown
 		}
+		awaits := ts.awaits(h.Behind, now)
 		force, at, rest := ts.table.Reconcile(&ts.watcher, c.held)
-		if s.waitsForHeadLocked(ts, force != nil, h.Behind, now) {
+		if s.waitsForHeadLocked(ts, force != nil && awaits, h.Behind, now) {
 			return conversation.AwaitingHead
 		}
 		ts.Sent, ts.Acked = at, at

@@ -84,13 +84,13 @@ func (k *keeper) askFresh(ctx context.Context, p *peer) (answer freshness, err e
 	return answer, err
 }
 
-// errStranger is why a node does not follow a new owner.
-var errStranger = status.Error(codes.FailedPrecondition, "the new owner has not asked this node what it holds")
+// errUnmet is why a node does not follow a new owner.
+var errUnmet = status.Error(codes.FailedPrecondition, "the new owner has not asked this node what it holds")
 
-// stranger reports whether a new owner has not asked this node for what it holds, and does not do so
+// isUnmet reports whether a new owner has not asked this node for what it holds, and does not do so
 // within OwnerTimeout, although the removal guard would hold back that it is removed. It returns
 // false for an owner that cannot be asked.
-func (k *keeper) stranger(ctx context.Context, p *peer) bool {
+func (k *keeper) isUnmet(ctx context.Context, p *peer) bool {
 	if k.feed == nil || p.plane == nil || !k.feed.Guarded() {
 		return false
 	}

@@ -286,8 +286,8 @@ func (k *keeper) fill(s, was State) func(context.Context) {
 	}
 	p := k.peer
 	return func(ctx context.Context) {
-		if was == Follower && k.stranger(ctx, p) {
-			k.report(errStranger)
+		if was == Follower && k.isUnmet(ctx, p) {
+			k.report(errUnmet)
 			return
 		}
 		k.follow(ctx, k, p)

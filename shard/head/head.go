@@ -1,6 +1,6 @@
 // Package head stores tier heads in Redis: the newest generation and digest that the nodes of a
 // tier agree on, for each type of each key. The owner of a key writes the head, shortly after a
-// change. All nodes that have the key follow it and report it to the cache, so that a node that is
+// change. While the owner is silent, a node that asks the control plane itself advances it. All nodes that have the key follow it and report it to the cache, so that a node that is
 // behind detects that it is (K12).
 //
 // Nothing waits for a head. Serving clients makes no call to Redis, and without Redis no node is
@@ -15,6 +15,7 @@
 //	heads        head.go (format), script.go (scripts in Redis), sign.go (signatures)
 //	the node     heads.go (configuration and API)
 //	owner        own.go (what to write), writer.go (claims and writes)
+//	no owner     advance.go (writes without a claim)
 //	follower     follow.go (reads), watch.go (hints and polling), board.go, bucket.go (stamps)
 //	operations   check.go, metrics.go
 package head

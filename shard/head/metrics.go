@@ -22,7 +22,7 @@ func newMetrics(meter metric.Meter, h *Heads) (*metrics, error) {
 	m.claims, errs[0] = meter.Int64Counter("xdsrelay.tier.head.claims",
 		metric.WithDescription("Keys that this node claimed in Redis as their owner: ok or failed (and then again)."))
 	m.writes, errs[1] = meter.Int64Counter("xdsrelay.tier.head.writes",
-		metric.WithDescription("Heads written to Redis: ok, refused (another node has claimed the key since), or failed (and then again)."))
+		metric.WithDescription("Heads written to Redis: ok, refused (another node has claimed the key since, or was faster), or failed (and then again)."))
 	var behind metric.Int64ObservableGauge
 	behind, errs[2] = meter.Int64ObservableGauge("xdsrelay.tier.head.behind",
 		metric.WithDescription("By how many generations this node is behind the tier, at most, of all keys."))
