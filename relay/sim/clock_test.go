@@ -127,7 +127,7 @@ func TestJudgeWoken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j, observe := forged(t, false)
-				c := &clocks{world: j.world}
+				c := newClocks(j.world)
 				observe(has(1, "a"), has(2, "a"), came("c"), opened("c", "n1"), got("c", 2, "a"))
 				n := &j.world.nodes[0].clock
 				n.stop(1)
@@ -136,10 +136,14 @@ func TestJudgeWoken(t *testing.T) {
 					n.replaced()
 				}
 				n.resume(1)
-				observe(opened("c", "n0"))
+				connects := opened("c", "n0")
+				connects.At = j.world.to.Since()
+				c.observe(&connects)
+				observe(connects)
 				time.Sleep(test.later) //nolint:forbidigo // virtual time
 				older, same := got("c", 1, "a"), got("c", 2, "a")
 				older.Node, same.Node = "n0", "n0"
+				older.At, same.At = j.world.to.Since(), j.world.to.Since()
 				if found := c.observe(&same); len(found) > 0 {
 					t.Errorf("the same content: %v", found)
 				}
