@@ -26,7 +26,8 @@ type clock struct {
 	stopped map[int]bool  // events that stop the process
 	runs    chan struct{} // closed when it runs again; nil while it runs
 	since   time.Time     // when it was stopped
-	woke    time.Time     // when it last ran again after it was stopped for long
+	woke    time.Time     // when it last ran again after it was stopped for long; zero for never
+	slept   time.Time     // since when it had been stopped then
 }
 
 // now is the time of day. A process that is stopped waits in it: so it does not notice that time
@@ -56,11 +57,11 @@ func (c *clock) isAhead() time.Duration {
 	return c.ahead
 }
 
-// lastWoke is when the process last ran again after it was stopped for long; zero for never.
-func (c *clock) lastWoke() time.Time {
+// lastSleep is when the process was last stopped for long, and when it ran again; zero for never.
+func (c *clock) lastSleep() (slept, woke time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.woke
+	return c.slept, c.woke
 }
 
 // stop stops the process for an event.
@@ -96,7 +97,7 @@ func (c *clock) runLocked() {
 		close(c.runs)
 		c.runs = nil
 		if time.Since(c.since) > noticedAfter {
-			c.woke = time.Now()
+			c.woke, c.slept = time.Now(), c.since
 		}
 	}
 }
@@ -181,6 +182,36 @@ type clocks struct {
 	ever  bool      // any clock was ever turned
 	since time.Time // when one was last
 	asked time.Time
+	// opened is when clients last connected, to whichever node.
+	opened map[string]time.Time
+	// streams are when those of the control plane began, and answers what it last sent on each.
+	streams map[int]time.Time
+	answers map[answerID]time.Time
+}
+
+// answerID is a type of a key on a stream of the control plane.
+type answerID struct {
+	stream       int
+	key, typeURL string
+}
+
+func newClocks(w *World) *clocks {
+	return &clocks{world: w, opened: make(map[string]time.Time), streams: make(map[int]time.Time), answers: make(map[answerID]time.Time)}
+}
+
+// answered reports whether the control plane may have sent a node something while it was stopped,
+// which has arrived: the node takes that for an answer, and so does not wait for others, though it
+// may be old by then.
+func (c *clocks) answered(n *node, key, typeURL string, slept, woke time.Time) bool {
+	if c.world.network.stalls(originHost, n.name) {
+		return false
+	}
+	for id, at := range c.answers {
+		if id.key == key && id.typeURL == typeURL && c.streams[id.stream].Before(woke) && !at.Before(slept) && at.Before(woke) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *clocks) turned() { c.ever, c.since = true, time.Now() }
@@ -199,13 +230,21 @@ const noticedAfter = 3 * time.Second
 // long has not had the time to ask, no client that connects to it gets older content than it had
 // (K12).
 func (c *clocks) observe(e *record.Event) []check.Contradiction {
-	j := c.world.judge
+	j, at := c.world.judge, time.Now().Add(e.At-c.world.to.Since())
+	switch e.Kind {
+	case record.ClientOpen:
+		c.opened[e.Client] = at
+	case record.OriginOpen:
+		c.streams[e.Stream] = at
+	case record.OriginSent:
+		c.answers[answerID{e.Stream, e.Key, e.Type}] = at
+	}
 	v, n := j.clients[e.Client], c.world.node(e.Node)
-	if e.Kind != record.ClientGot || v == nil || v.stream == nil || n == nil {
+	if e.Kind != record.ClientGot || v == nil || n == nil {
 		return nil
 	}
-	woke := n.clock.lastWoke()
-	if woke.IsZero() || time.Since(woke) >= config.Default().Cache.Hold || v.stream.opened.Before(woke) {
+	slept, woke := n.clock.lastSleep()
+	if woke.IsZero() || at.Sub(woke) >= config.Default().Cache.Hold || c.opened[e.Client].Before(woke) || c.answered(n, v.client.Key, e.Type, slept, woke) {
 		return nil
 	}
 	states := make(map[string]int)
@@ -217,9 +256,9 @@ func (c *clocks) observe(e *record.Event) []check.Contradiction {
 	}
 	for name, serial := range states {
 		id := resourceID{v.client.Key, e.Type, name}
-		if h, at := j.histories[id], v.past[id]; h.find(serial, at) < 0 && h.find(serial, 0) >= 0 && !j.givesBack(e, id, at, serial) {
+		if h, had := j.histories[id], v.past[id]; h.find(serial, had) < 0 && h.find(serial, 0) >= 0 && !j.givesBack(e, id, had, serial) {
 			return found("Woken", e, "client %s is sent back to %s@%d of %s by %s, which was stopped until %s ago",
-				e.Client, name, serial, record.ShortType(e.Type), e.Node, time.Since(woke))
+				e.Client, name, serial, record.ShortType(e.Type), e.Node, at.Sub(woke))
 		}
 	}
 	return nil

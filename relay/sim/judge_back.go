@@ -88,7 +88,7 @@ func (j *judge) excuses(c check.Contradiction) bool {
 		return false
 	}
 	for _, n := range j.world.nodes {
-		if n.name != c.Event.Node && n.relay != nil && j.originStalled(n.name) {
+		if n.name != c.Event.Node && n.ranLately() && j.originStalled(n.name) {
 			j.counts.Excused++
 			return true
 		}
@@ -101,7 +101,7 @@ func (j *judge) excuses(c check.Contradiction) bool {
 // takes it for current until its connection broke.
 func (j *judge) misled(name string) bool {
 	return slices.ContainsFunc(j.world.nodes, func(n *node) bool {
-		return n.name != name && n.relay != nil && j.originStalled(n.name) && j.world.network.passes(name, n.name)
+		return n.name != name && n.ranLately() && j.originStalled(n.name) && j.world.network.passes(name, n.name)
 	})
 }
 

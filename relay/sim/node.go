@@ -97,6 +97,10 @@ func (n *node) down(event int, why string) {
 	n.clock.replaced()
 }
 
+// ranLately reports whether it runs, or has ended a moment ago: other nodes still have what they got
+// from it.
+func (n *node) ranLately() bool { return n.relay != nil || time.Since(n.since) < calm }
+
 // ready reports whether clients should connect, as the node says.
 func (n *node) ready() bool { return n.relay != nil && n.relay.Ready() == nil }
 

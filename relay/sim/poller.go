@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
 	"time"
@@ -22,8 +23,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// poller is a client that polls one type. Its polls to one node, one after the other, count as a
-// stream, which begins with the first answer and ends with a poll that fails.
+// poller is a client that polls one type. Its polls on one connection count as a stream, which begins
+// with the first answer and ends with a poll that fails.
 type poller struct {
 	// Fixed.
 	fleet     *fleet
@@ -45,6 +46,7 @@ type poller struct {
 	// Of the client's goroutine.
 	at      int       // which node is polled
 	stream  int       // 0 for none
+	conn    net.Conn  // of the last answer
 	version string    // of the last answer
 	unmet   time.Time // since when the node has nothing to say; zero if it has
 }
@@ -171,7 +173,8 @@ func (p *poller) poll(ctx context.Context) {
 	}
 	p.cancel = cancel
 	p.mu.Unlock()
-	code, body, err := p.ask(ctx)
+	var conn net.Conn
+	code, body, err := p.ask(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { conn = got.Conn }}))
 	p.mu.Lock()
 	p.cancel = nil
 	p.mu.Unlock()
@@ -181,8 +184,11 @@ func (p *poller) poll(ctx context.Context) {
 	case err != nil:
 		p.leave(err.Error(), false)
 		return
+	case conn != p.conn && p.stream != 0: // the node closed the other one, or was restarted
+		p.note(record.Event{Kind: record.ClientEnd, Own: true, Why: "another connection"})
+		fallthrough
 	case p.stream == 0:
-		p.stream = p.fleet.world.to.Stream()
+		p.conn, p.stream = conn, p.fleet.world.to.Stream()
 		p.note(record.Event{Kind: record.ClientOpen})
 	}
 	switch {

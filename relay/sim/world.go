@@ -84,7 +84,7 @@ func newWorld(t *scene, plan Plan, cfg Config) *World {
 		random: rand.New(rand.NewPCG(plan.Seed, 3)), originBy: make(map[int]bool),
 		righted: make(map[int]map[string]origin.Set), added: make(map[int]*node),
 	}
-	w.judge, w.clocks = newJudge(w), &clocks{world: w}
+	w.judge, w.clocks = newJudge(w), newClocks(w)
 	var keys []string
 	for i := range plan.Keys {
 		keys = append(keys, keyName(i))
