@@ -16,7 +16,7 @@ import (
 type fakeCall struct {
 	gzip  bool   // the client accepts gzip
 	agent string // its user agent
-	full  bool   // no Send is clear
+	full  bool   // it is writable after no Send
 	fails error  // every Send ends the call with it
 
 	sent   int                // number of messages
@@ -33,7 +33,7 @@ func newFakeCall() *fakeCall { return &fakeCall{done: make(chan struct{})} }
 func (f *fakeCall) Compress() bool { return f.gzip }
 
 // Send implements [transport.Call].
-func (f *fakeCall) Send(m *transport.Message, unanswered int) (clear bool) {
+func (f *fakeCall) Send(m *transport.Message, unanswered int) (writable bool) {
 	f.sent++
 	f.last, f.before = m, unanswered
 	if f.fails != nil {

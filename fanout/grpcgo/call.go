@@ -94,7 +94,7 @@ func (c *call) sleep(pause time.Duration) {
 }
 
 // Send implements [transport.Call].
-func (c *call) Send(m *transport.Message, unanswered int) (clear bool) {
+func (c *call) Send(m *transport.Message, unanswered int) (writable bool) {
 	if unanswered >= inlineBudget {
 		c.senders.Go(func() { c.sendSlowly(m) })
 		return false

@@ -90,8 +90,8 @@ func TestPause(t *testing.T) {
 		began = time.Now()
 		c.call.End(nil)
 		c.expect(t, "closed")
-		if <-ended; time.Since(began) != 0 || f.written.Code() != codes.OK {
-			t.Errorf("End was written as %v, and took %v", f.written, time.Since(began))
+		if err := <-ended; !errors.Is(err, broken) || time.Since(began) != 0 || f.written.Code() != codes.OK {
+			t.Errorf("the call ended %v, End was written as %v and took %v", err, f.written, time.Since(began))
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestSlowSend(t *testing.T) {
 		}
 		f.send = func(transport.Message) error { <-release; return nil }
 		if c.call.Send(m, inlineBudget) {
-			t.Error("the call is clear")
+			t.Error("the call is writable")
 		}
 		synctest.Wait()
 		select {
@@ -119,9 +119,11 @@ func TestSlowSend(t *testing.T) {
 		}
 		close(release)
 		c.expect(t, "writable")
-		c.call.End(io.EOF)
+		c.call.End(nil)
 		c.expect(t, "unread", "closed")
-		<-ended
+		if err := <-ended; err != nil {
+			t.Errorf("the call ended %v", err)
+		}
 	})
 }
 
@@ -149,7 +151,9 @@ func TestUnsent(t *testing.T) {
 		}
 		close(left)
 		c.expect(t, "closed")
-		<-ended
+		if err := <-ended; !errors.Is(err, errUnsent) {
+			t.Errorf("the call ended %v", err)
+		}
 	})
 }
 
@@ -173,7 +177,7 @@ func TestFailedSend(t *testing.T) {
 			}
 			f.send = func(transport.Message) error { return test.err }
 			if c.call.Send(&transport.Message{}, 0) {
-				t.Error("the call is clear after an error")
+				t.Error("the call is writable after an error")
 			}
 			c.expect(t, "unread", "closed")
 			if err := <-ended; status.Code(err) != test.want {

@@ -138,8 +138,8 @@ func (c *fakeClient) Request(b []byte) (time.Duration, error) {
 func (c *fakeClient) Writable() { c.events <- "writable" }
 
 func (c *fakeClient) Unread(err error) (time.Duration, error) {
-	c.events <- "unread"
 	c.reason = err
+	c.events <- "unread"
 	return 0, err
 }
 

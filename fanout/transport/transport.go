@@ -33,13 +33,13 @@ type Call interface {
 	// whether the client accepts that; otherwise no message may be compressed. It must be called
 	// before the first Send, and not at the same time.
 	Compress() bool
-	// Send accepts m, which must not be changed any more. If the result is not clear, the next Send
-	// must wait for [Client.Writable], which another goroutine calls; if the message could not be
-	// sent, the call ends instead. unanswered is the size of the earlier messages that the client
+	// Send accepts m, which must not be changed any more. If the call is not writable after that, the
+	// next Send must wait for [Client.Writable], which another goroutine calls; if the message could
+	// not be sent, the call ends instead. unanswered is the size of the earlier messages that the client
 	// has not answered, so that it may not have read them. The caller makes sure that only one Send
 	// runs at a time, and none after a method of the client has returned an error or the reason for
 	// which the call ends.
-	Send(m *Message, unanswered int) (clear bool)
+	Send(m *Message, unanswered int) (writable bool)
 	// End ends the call: the client gets reason, which is a gRPC status or nil for OK. Only the
 	// first End counts.
 	End(reason error)
@@ -59,7 +59,7 @@ type Client interface {
 	// after the pause. An error ends the call with that status, after the pause.
 	Request(b []byte) (pause time.Duration, err error)
 	// Writable says that the transport has room for the next message. It is called once for each
-	// Send that was not clear, unless the call ends.
+	// Send after which the call was not writable, unless the call ends.
 	Writable()
 	// Unread is called if no further request can be read: with the reason of [Call.End], else with
 	// [io.EOF] if the client has sent its last, else with a gRPC status. It returns the status with
