@@ -151,10 +151,10 @@ func (p *Plan) addAwakening(r *rand.Rand, sleep Event) {
 }
 
 // turnClock sets the clock of a node wrong, and right again.
-func turnClock(sign time.Duration) func(*World, int, Event) {
+func turnClock(sign int) func(*World, int, Event) {
 	return func(w *World, _ int, e Event) {
 		if n := w.node(e.arg(0)); n != nil {
-			n.clock.turn(sign * time.Duration(e.number(1)) * time.Second)
+			n.clock.turn(time.Duration(sign*e.number(1)) * time.Second)
 			w.clocks.turned()
 		}
 	}
