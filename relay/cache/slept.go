@@ -60,11 +60,19 @@ func (c *Cache) wakeAll() {
 	c.wake(woken)
 }
 
+// stayedUp is how long after the process woke up a stream that has not ended since counts as alive:
+// a control plane that was still connected has sent what is newer by then, and keepalive pings have
+// ended a stream to one that was not.
+const stayedUp = time.Minute
+
 // Slept records that the process did not run from a time on until now, so that the content of all
 // keys may be old.
 func (c *Cache) Slept(began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if now := time.Now(); !c.closed {
+		time.AfterFunc(stayedUp, func() { c.confirmAwake(now) })
+	}
 	for _, g := range c.groups {
 		if g.runs {
 			g.sleptLocked(began)
@@ -99,6 +107,38 @@ func (g *Group) sleptLocked(began time.Time) {
 		g.holdFor(hold)
 	}
 	g.signalNeeds()
+}
+
+// confirmAwake confirms the content of streams that have been established since before the process
+// woke up. A control plane without changes sends nothing, so clients would wait for its answer
+// indefinitely that return with resources that are gone.
+func (c *Cache) confirmAwake(woke time.Time) {
+	woken := make(map[*Subscription]struct{})
+	for _, g := range append(c.Groups(), c.privateGroups()...) {
+		for _, t := range g.Tables() {
+			t.mu.Lock()
+			for i := range t.streams {
+				stream := &t.streams[i]
+				if !stream.slept.IsZero() && !stream.stale && !stream.idled && g.upSince(i, woke) {
+					t.settleLocked(i, woken)
+					stream.doubted, stream.slept, stream.absent = false, time.Time{}, nil
+					for _, s := range t.subs {
+						woken[s] = struct{}{}
+					}
+				}
+			}
+			t.mu.Unlock()
+		}
+	}
+	c.wake(woken)
+}
+
+// upSince reports whether a stream has been established since before a time.
+func (g *Group) upSince(stream int, at time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := &g.streams[stream]
+	return l.upstream.Connected && !l.mute && l.upstream.Since.Before(at)
 }
 
 // holdFor ends the withholding of old content on all streams after a time. cache.mu must be held.

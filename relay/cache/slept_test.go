@@ -3,6 +3,8 @@ package cache
 import (
 	"testing"
 	"time"
+
+	"xdsrelay/relay/resource"
 )
 
 // TestSlept: from the moment at which a beat is late, and after the process woke up, no client is
@@ -56,6 +58,44 @@ func TestSlept(t *testing.T) {
 					t.Error("still held")
 				}
 				expectSees(t, c, "a")
+			})
+		})
+	}
+}
+
+// TestSleptAndSilent: a control plane that is still connected after the process slept, and has nothing
+// new, sends nothing. Its silence confirms the content after a minute, so that a client that returns
+// is informed of what is gone (K14, B37). A stream that ended meanwhile confirms nothing.
+func TestSleptAndSilent(t *testing.T) {
+	for name, confirmed := range map[string]bool{"still connected": true, "connected again": false} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				c := w.client(clusters, true)
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"), res("b", "1"))
+				w.remove(clusters, "b")
+				pass(time.Minute)
+				w.cache.Slept(time.Now().Add(-time.Minute))
+				if !confirmed {
+					w.feed.Down(errOut)
+					w.feed.Up()
+					w.feed.Doubt()
+				}
+				gone := func() (names []string) {
+					if n, _ := c.table.Gone(&c.w, []resource.Held{{Name: "b", Version: "1"}}); n != nil {
+						names = n.List
+					}
+					return names
+				}
+				pass(stayedUp - time.Second)
+				if got := gone(); len(got) > 0 {
+					t.Errorf("%q are gone before that is known", got)
+				}
+				pass(2 * time.Second)
+				if got := gone(); (len(got) == 1) != confirmed {
+					t.Errorf("%q are gone, confirmed is %t", got, confirmed)
+				}
 			})
 		})
 	}
