@@ -284,8 +284,9 @@ func (w *World) observe() {
 	events := w.to.Take()
 	for i := range events {
 		w.found = append(w.found, w.clocks.observe(&events[i])...)
-		w.found = append(w.found, w.judge.observe(&events[i])...)
+		// The suite first: what it finds is excused by what clients had before.
 		w.found = append(w.found, slices.DeleteFunc(w.suite.Observe(&events[i]), w.judge.excuses)...)
+		w.found = append(w.found, w.judge.observe(&events[i])...)
 		if w.cfg.Log != nil {
 			fmt.Fprintln(w.cfg.Log, &events[i])
 		}
