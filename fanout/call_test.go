@@ -138,7 +138,7 @@ func TestUnreadCall(t *testing.T) {
 			pause     time.Duration
 		}{{io.EOF, nil, 0}, {large, large, refusalPause}} {
 			c := subscribed(t, w)
-			if pause, err := c.Unread(test.err); !errors.Is(err, test.want) || pause != test.pause {
+			if pause, err := c.NoMoreRequests(test.err); !errors.Is(err, test.want) || pause != test.pause {
 				t.Errorf("after %v the stream ends after %v with %v", test.err, pause, err)
 			}
 			c.Closed()

@@ -104,7 +104,7 @@ func (c *fakeClient) say(t xdstest.TB, m proto.Message) error {
 // end waits until the call has ended, and returns the reason for the client.
 func (c *fakeClient) end() error {
 	<-c.call.done
-	_, err := c.Unread(*c.call.reason.Load())
+	_, err := c.NoMoreRequests(*c.call.reason.Load())
 	c.Closed()
 	return err
 }

@@ -76,7 +76,7 @@ func (s *loadStream) Begin(b []byte, size int) error {
 func (s *loadStream) Request(b []byte) (pause time.Duration, err error) {
 	first := s.first
 	if s.first = nil; first != nil && !first.Stop() {
-		return s.Unread(errNoRequest) // the request arrived just after the timeout
+		return s.NoMoreRequests(errNoRequest) // the request arrived just after the timeout
 	}
 	if err := s.take(b, first != nil); err != nil {
 		return s.stop(s.srv.refused(&s.caller, err))
@@ -87,8 +87,8 @@ func (s *loadStream) Request(b []byte) (pause time.Duration, err error) {
 	return s.srv.throttle(&s.caller, &s.tokens, len(b)), nil
 }
 
-// Unread implements [transport.Client].
-func (s *loadStream) Unread(err error) (pause time.Duration, reason error) {
+// NoMoreRequests implements [transport.Client].
+func (s *loadStream) NoMoreRequests(err error) (pause time.Duration, reason error) {
 	return s.stop(s.srv.ended(&s.caller, err))
 }
 

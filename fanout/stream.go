@@ -101,8 +101,8 @@ func (s *stream) Request(b []byte) (pause time.Duration, err error) {
 	return s.srv.throttle(&s.caller, &s.tokens, len(b)), nil
 }
 
-// Unread implements [transport.Client].
-func (s *stream) Unread(err error) (pause time.Duration, reason error) {
+// NoMoreRequests implements [transport.Client].
+func (s *stream) NoMoreRequests(err error) (pause time.Duration, reason error) {
 	return s.stop(s.srv.ended(&s.caller, err))
 }
 

@@ -77,7 +77,7 @@ func (c *call) unread(err error) (pause time.Duration, reason error) {
 	if r := c.reason.Load(); r != nil {
 		err = *r
 	}
-	return c.client.Unread(err)
+	return c.client.NoMoreRequests(err)
 }
 
 // sleep waits until the pause is over or the call has ended.

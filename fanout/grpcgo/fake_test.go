@@ -119,7 +119,7 @@ type fakeClient struct {
 	call    transport.Call
 	events  chan string
 	request func(b []byte) (time.Duration, error) // nil accepts every request
-	reason  error                                 // that Unread was called with
+	reason  error                                 // that NoMoreRequests was called with
 }
 
 func (c *fakeClient) Begin(b []byte, size int) error {
@@ -137,7 +137,7 @@ func (c *fakeClient) Request(b []byte) (time.Duration, error) {
 
 func (c *fakeClient) Writable() { c.events <- "writable" }
 
-func (c *fakeClient) Unread(err error) (time.Duration, error) {
+func (c *fakeClient) NoMoreRequests(err error) (time.Duration, error) {
 	c.reason = err
 	c.events <- "unread"
 	return 0, err

@@ -61,10 +61,10 @@ type Client interface {
 	// Writable says that the transport has room for the next message. It is called once for each
 	// Send after which the call was not writable, unless the call ends.
 	Writable()
-	// Unread is called if no further request can be read: with the reason of [Call.End], else with
+	// NoMoreRequests is called if no further request can be read: with the reason of [Call.End], else with
 	// [io.EOF] if the client has sent its last, else with a gRPC status. It returns the status with
 	// which the call ends after the pause.
-	Unread(err error) (pause time.Duration, reason error)
+	NoMoreRequests(err error) (pause time.Duration, reason error)
 	// Closed is the last. Nothing is sent to the client any more.
 	Closed()
 }

@@ -36,6 +36,10 @@ if replaced > 0 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
 return string.format('%.0f', replaced)
 `)
 
+// ownerFirst is how long a node waits before it advances heads. An owner that only this node cannot
+// reach writes the head of a change within that time, and need not be overtaken.
+const ownerFirst = 250 * time.Millisecond
+
 // advanced is a key whose heads this node advances. The mu of Heads guards all fields.
 type advanced struct {
 	key   string
@@ -110,6 +114,9 @@ func (h *Heads) Advance(ctx context.Context, g *cache.Group) {
 		h.mu.Unlock()
 		select {
 		case <-news:
+			if !sleep(ctx, ownerFirst) {
+				return
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -192,6 +199,7 @@ func (h *Heads) onAdvanced(a *advanced, heads map[string]Head, n string, ok bool
 		h.readSoonLocked(a.key)
 	default:
 		h.metrics.wrote("ok", len(heads))
+		h.trace(a.key, heads, time.Now())
 		for url, head := range heads {
 			h.acceptLocked(a.key, url, head)
 		}

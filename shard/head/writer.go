@@ -233,7 +233,7 @@ func (h *Heads) onWritten(o *owned, epoch, is uint64, heads map[string]Head) {
 		return
 	}
 	h.metrics.wrote("ok", len(heads))
-	h.trace(o, heads, now)
+	h.trace(o.key, heads, now)
 	o.wrote(heads, now)
 	h.dueLocked(o.key, confirmAfter)
 	for url, head := range heads {
@@ -242,11 +242,11 @@ func (h *Heads) onWritten(o *owned, epoch, is uint64, heads map[string]Head) {
 }
 
 // trace records spans from the time when a head was made until Redis has it.
-func (h *Heads) trace(o *owned, heads map[string]Head, now time.Time) {
+func (h *Heads) trace(key string, heads map[string]Head, now time.Time) {
 	for url, head := range heads {
 		if head.Trace != "" && now.Sub(head.At) <= tracedFor { // later it is only written again
 			h.cfg.Tracer.Below(head.Trace, "head", nil, head.At, now, attribute.String("xds.type", resource.TypeLabel(url)),
-				attribute.String("xdsrelay.key", o.key), attribute.String("xds.version", head.Version))
+				attribute.String("xdsrelay.key", key), attribute.String("xds.version", head.Version))
 		}
 	}
 }
