@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -76,8 +77,23 @@ type item struct {
 // moreNodes is how many nodes can be added to those that run from the beginning.
 const moreNodes = 2
 
+// sharedWriter is a writer for several goroutines.
+type sharedWriter struct {
+	mu sync.Mutex
+	to io.Writer // guarded by mu
+}
+
+func (w *sharedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}
+
 // newWorld starts all parts, and waits until they are at rest.
 func newWorld(t *scene, plan Plan, cfg Config) *World {
+	if cfg.Log != nil {
+		cfg.Log = &sharedWriter{to: cfg.Log}
+	}
 	w := &World{
 		t: t, cfg: cfg, plan: plan, to: record.NewRecorder(), network: newNetwork(), tokenFile: cfg.Token,
 		suite:  check.New(check.Options{Tier: true, Digests: !plan.SotW, Hold: plan.hold()}),
