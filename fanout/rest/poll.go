@@ -137,8 +137,24 @@ func (p *poll) mustAnswer(h cache.SubscriptionState, seen cache.Seen) bool {
 		return false // K13: missing resources would read as removed
 	case !full && seen.Resources == 0 && had != "":
 		return false // B32: this would remove nothing
+	case p.isBehind(h):
+		return false // K12: the client keeps what it has from another node
 	}
 	return true
+}
+
+// isBehind reports whether a client that has content must wait, since the tier head proves that this
+// node's is older. The poll is woken when the node has caught up.
+func (p *poll) isBehind(h cache.SubscriptionState) bool {
+	had := p.request.version
+	if had == "" || !h.Behind.After(time.Now()) {
+		return false
+	}
+	newer := h.Proven
+	if h.Wildcard && h.Names == 0 {
+		newer = p.table.Ahead(had)
+	}
+	return newer && p.table.Await(&p.watcher)
 }
 
 // nothing returns the answer if the client lacked no content until Hold was over.
