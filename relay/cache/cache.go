@@ -137,7 +137,8 @@ type Cache struct {
 	privates  map[*Group]struct{}
 	// identities holds those of privates that clients find by their identity.
 	identities map[owner]*Group
-	running    int // groups with feeds, including private ones
+	running    int         // groups with feeds, including private ones
+	confirm    *time.Timer // calls confirmAwake; nil if the process never slept
 	closed     bool
 }
 
@@ -322,6 +323,9 @@ func (c *Cache) Active() []*Group {
 func (c *Cache) Close() {
 	c.mu.Lock()
 	c.closed = true
+	if c.confirm != nil {
+		c.confirm.Stop()
+	}
 	for _, g := range c.groups {
 		g.stopLocked(ErrClosed)
 		g.endLocked()

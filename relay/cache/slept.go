@@ -70,9 +70,14 @@ const stayedUp = time.Minute
 func (c *Cache) Slept(began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); !c.closed {
-		time.AfterFunc(stayedUp, func() { c.confirmAwake(now) })
+	if c.closed {
+		return
 	}
+	if c.confirm != nil {
+		c.confirm.Stop() // it would confirm too early what slept again
+	}
+	now := time.Now()
+	c.confirm = time.AfterFunc(stayedUp, func() { c.confirmAwake(now) })
 	for _, g := range c.groups {
 		if g.runs {
 			g.sleptLocked(began)

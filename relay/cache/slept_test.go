@@ -67,7 +67,7 @@ func TestSlept(t *testing.T) {
 // new, sends nothing. Its silence confirms the content after a minute, so that a client that returns
 // is informed of what is gone (K14, B37). A stream that ended meanwhile confirms nothing.
 func TestSleptAndSilent(t *testing.T) {
-	for name, confirmed := range map[string]bool{"still connected": true, "connected again": false} {
+	for name, confirmed := range map[string]bool{"still connected": true, "connected again": false, "slept again": false} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 				c := w.client(clusters, true)
@@ -77,7 +77,7 @@ func TestSleptAndSilent(t *testing.T) {
 				w.remove(clusters, "b")
 				pass(time.Minute)
 				w.cache.Slept(time.Now().Add(-time.Minute))
-				if !confirmed {
+				if name == "connected again" {
 					w.feed.Down(errOut)
 					w.feed.Up()
 					w.feed.Doubt()
@@ -89,6 +89,9 @@ func TestSleptAndSilent(t *testing.T) {
 					return names
 				}
 				pass(stayedUp - time.Second)
+				if name == "slept again" {
+					w.cache.Slept(time.Now().Add(-time.Second))
+				}
 				if got := gone(); len(got) > 0 {
 					t.Errorf("%q are gone before that is known", got)
 				}

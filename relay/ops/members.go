@@ -55,7 +55,7 @@ func (m Members) everybody() []shard.Member {
 	return append([]shard.Member{{Name: m.Self}}, all...)
 }
 
-// absent are the nodes that are missing, but for those that are told of as members.
+// absent are the nodes that are missing, except those that are shown as members.
 func (m Members) absent() (all []Missing) {
 	there := m.everybody()
 	for _, gone := range m.Missing {

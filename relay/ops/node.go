@@ -8,7 +8,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// NodeState is what a node tells of itself for the live page.
+// NodeState is what a node reports about itself for the live page.
 type NodeState struct {
 	Node string `json:"node"`
 	// NotReady is why it should get no clients; empty if it should.

@@ -23,7 +23,7 @@ type Warning struct {
 	Since  time.Time `json:"since,omitzero"`
 }
 
-// Kinds of warnings. Nodes that do not answer, and clients that reject, are told of in
+// Kinds of warnings. Nodes that do not answer, and clients that reject, are shown in
 // other places as well.
 const (
 	AboutSilence = "silence"
