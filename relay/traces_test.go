@@ -16,6 +16,7 @@ import (
 
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard"
 	"xdsrelay/shard/redistest"
 )
 
@@ -218,7 +219,7 @@ func TestTraceOfARejection(t *testing.T) {
 	})
 }
 
-// TestTraceThroughRedis: nodes that get an update from the origin themselves, as the
+// TestTraceThroughRedis: nodes that get an update from the control plane themselves, as the
 // owner of the key is out of their reach, learn from its head in Redis to which trace
 // it belongs.
 func TestTraceThroughRedis(t *testing.T) {
@@ -226,58 +227,63 @@ func TestTraceThroughRedis(t *testing.T) {
 	redis := redistest.Start(t, redistest.Config{})
 	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	origin.Set("demo", xdstest.Cluster("c", time.Second))
-	var nodes []running
-	var clients []*seen
-	names := []string{"a", "b", "c"}
-	for _, name := range names {
-		way := xdstest.NewNetwork(t, "127.0.0.1:1") // leads nowhere
+	var members []shard.Member
+	clients, ways := make(map[string]*seen), make(map[string]*xdstest.Network)
+	for _, name := range []string{"a", "b", "c"} {
+		ways[name] = xdstest.NewNetwork(t, origin.Addr())
 		cfg := testConfig()
 		cfg.Node.Name = name
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{origin.Addr()}, config.Delta
+		cfg.Origin.Addresses, cfg.Origin.Variant = []string{ways[name].Addr()}, config.Delta
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = redis.URL(), xdstest.Patience
-		cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise = "127.0.0.1:0", way.Addr()
+		cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise = "127.0.0.1:0", xdstest.NewNetwork(t, "127.0.0.1:1").Addr() // leads nowhere
 		cfg.Tier.HeadWait, cfg.Tier.OwnerTimeout = xdstest.Patience, 100*time.Millisecond
 		cfg.Tier.Balance.Enabled = false
 		n := start(t, cfg)
-		nodes = append(nodes, n)
-		clients = append(clients, newSeen(t, n.Addr(), "client-of-"+name, xdstest.Variant{Delta: true}))
+		members = append(members, shard.Member{Name: name})
+		clients[name] = newSeen(t, n.Addr(), "client-of-"+name, xdstest.Variant{Delta: true})
+		clients[name].waitFor(t, 1)
+		xdstest.Eventually(t, "the heads to be there", func() bool { return len(n.Check()) == 0 })
 	}
-	for i, c := range clients {
-		c.waitFor(t, 1)
-		xdstest.Eventually(t, "the heads to be there", func() bool { return len(nodes[i].Check()) == 0 })
+	owner, _ := shard.NewView(members).Owner("demo")
+	// The other nodes get the update late: one that has it for some time before there is a head
+	// would take the owner for silent, and write its own.
+	for name, way := range ways {
+		if name != owner.Name {
+			way.Stall(xdstest.ToClient)
+		}
 	}
 	since := time.Now()
 	origin.Set("demo", xdstest.Cluster("c", 2*time.Second))
-	for _, c := range clients {
-		c.waitFor(t, 2)
-	}
-
-	var root xdstest.Span // of the owner: its head stands below it
-	heads := func() (from []string) {
+	clients[owner.Name].waitFor(t, 2)
+	var root xdstest.Span // of the owner: its head is below it
+	from := func(name string) (nodes []string) {
 		for _, s := range collector.Children(root) {
-			if s.Name == "head" {
-				from = append(from, s.Instance)
+			if s.Name == name {
+				nodes = append(nodes, s.Instance)
 			}
 		}
-		slices.Sort(from)
-		return slices.Compact(from)
+		slices.Sort(nodes)
+		return slices.Compact(nodes)
 	}
-	xdstest.Eventually(t, "all nodes to have told of the head", func() bool {
-		for _, s := range collector.Spans("update") {
-			if root = s; int64(s.StartTimeUnixNano) >= since.UnixNano() && slices.Equal(heads(), names) {
-				return true
-			}
-		}
-		return false
+	xdstest.Eventually(t, "the owner to have written the head", func() bool {
+		return slices.ContainsFunc(collector.Spans("update"), func(s xdstest.Span) bool {
+			root = s
+			return s.Instance == owner.Name && int64(s.StartTimeUnixNano) >= since.UnixNano() && slices.Equal(from("head"), []string{owner.Name})
+		})
 	})
-	for _, node := range names {
-		if node == root.Instance {
+	for name, way := range ways {
+		way.Stall(0)
+		clients[name].waitFor(t, 2)
+	}
+	xdstest.Eventually(t, "all nodes to have reached the head", func() bool { return len(from("head")) == len(ways) })
+	for name := range ways {
+		if name == owner.Name {
 			continue
 		}
-		xdstest.Eventually(t, "the update of "+node+" is found from that of "+root.Instance, func() bool {
+		xdstest.Eventually(t, "the update of "+name+" is found from that of the owner", func() bool {
 			return slices.ContainsFunc(collector.Spans("update"), func(s xdstest.Span) bool {
 				below := string(s.ParentSpanId) == string(root.SpanId) // the head was faster
-				return s.Instance == node && (below || slices.ContainsFunc(collector.Children(root), func(head xdstest.Span) bool {
+				return s.Instance == name && (below || slices.ContainsFunc(collector.Children(root), func(head xdstest.Span) bool {
 					return slices.ContainsFunc(head.Links, func(l *tracepb.Span_Link) bool { return string(l.SpanId) == string(s.SpanId) })
 				}))
 			})

@@ -88,6 +88,29 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
+// TestAdvanceBesideTheOwner: an owner that lives, but that another node cannot reach, is behind the
+// heads that the other advances.
+func TestAdvanceBesideTheOwner(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	owner, a := newNode(t, "owner", s, never, never).key("k"), newNode(t, "a", s, never, never).key("k")
+	owner.own()
+	for _, k := range []*keyed{owner, a} {
+		k.apply("1")
+		k.sees(owner)
+	}
+	a.confirm()
+	a.advances()
+	a.apply("2")
+	if owner.sees(a); !owner.edition().Behind {
+		t.Error("the owner takes the head for its own")
+	}
+	owner.apply("2")
+	if owner.edition().Behind {
+		t.Error("the owner has the content, and is behind")
+	}
+}
+
 // TestAdvanceDue: what a node may write of a key that it does not own.
 func TestAdvanceDue(t *testing.T) {
 	digest := func(n byte) resource.Digest { return resource.Digest{n} }

@@ -67,10 +67,11 @@ func (h *Heads) followLocked(g *cache.Group) *followed {
 	return f
 }
 
-// oursLocked reports whether this node wrote a head of a key that it still owns.
+// oursLocked reports whether this node wrote a head of a key that it still owns. Another node may
+// have advanced the heads of its epoch.
 func (h *Heads) oursLocked(key string, head Head) bool {
 	o := h.owned[key]
-	return o != nil && o.epoch == head.Epoch
+	return o != nil && o.epoch == head.Epoch && head.Owner == h.cfg.Node
 }
 
 // accept accepts a head from Redis if it is newer than the known one.
