@@ -3,7 +3,6 @@ package fanout
 import (
 	"context"
 	"math"
-	"sync"
 	"time"
 
 	lrsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
@@ -15,6 +14,7 @@ import (
 	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
 )
 
@@ -31,7 +31,7 @@ type loadStream struct {
 	key    aggregation.Key // empty until known
 	tokens limit.Tokens
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.LoadSource]
 	// Guarded by mu.
 	client    *load.Client // nil before the first message
 	sentTerms *load.Terms  // the last terms sent to the client

@@ -51,10 +51,10 @@
 //	Group.mu
 //	leaves: Pool.mu, and the locks of fanout/limit, fanout/bodycache, relay/trace and shard/store
 //
-// These are separate: Tier.mu before keeper.mu and Peers.mu before peer.mu, in relay/tier;
-// loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/conn, Conn.mu before
-// Conn.coming, and Conn.claims and Listener.mu before the lock of the limiter. No goroutine waits for
-// the network with a lock of the first list: a stream sends under its lock, but no method of its call
+// These lists are separate, and are checked in the same way: Tier.mu before keeper.mu and Peers.mu
+// before peer.mu, in relay/tier; loadStream.mu and Collector.mu before account.mu, for load reports;
+// in fanout/conn, Conn.mu before Conn.coming, and Conn.claims and Listener.mu before the lock of the
+// limiter. No goroutine waits for the network with a lock of the first list: a stream sends under its lock, but no method of its call
 // blocks (fanout/transport), and the transport calls a stream without a lock of its own.
 //
 // # Goroutines

@@ -2,13 +2,13 @@ package conn
 
 import (
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
 
 	"xdsrelay/fanout/ready"
+	"xdsrelay/relay/lockorder"
 )
 
 // Conn is a connection that a [Listener] accepted.
@@ -31,7 +31,7 @@ type Conn struct {
 
 	ready ready.Reader // owned by the reading goroutine; see ReadOnReady
 
-	coming sync.Mutex
+	coming lockorder.Mutex[lockorder.Coming]
 	// Guarded by coming.
 	in      incoming
 	watch   *time.Timer // nil while nothing is incomplete; see watchLocked
@@ -39,12 +39,12 @@ type Conn struct {
 	woken   bool // endLate interrupted a read
 	shut    bool // nothing is watched any more
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Conn]
 	// Guarded by mu.
 	out    outgoing
 	queued []byte // frames to write after the current one
 
-	claims sync.Mutex
+	claims lockorder.Mutex[lockorder.Claims]
 	// Guarded by claims.
 	release func() // releases what Claim booked; nil means nothing is booked
 	closed  bool

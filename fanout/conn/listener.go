@@ -35,10 +35,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"sync"
 	"time"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/lockorder"
 )
 
 // Config configures a Listener. It is not changed after [New].
@@ -71,7 +71,7 @@ type Listener struct {
 
 	cfg Config // fixed after construction
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Claims]
 	// Guarded by mu.
 	rejectNextFrom map[string]rejections // by host
 	handshaking    map[*Conn]struct{}    // HTTP/2 has not begun on these

@@ -19,9 +19,15 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// longestHold is the longest time that op holds the lock of a table, in CPU time of its thread: so
-// the load of the machine does not matter.
-func longestHold(table *Table, op func()) (longest time.Duration, by string) {
+// hold is one time that the lock of a table is held: its CPU time, and who releases the lock.
+type hold struct {
+	took time.Duration
+	by   string
+}
+
+// holdsOf are the times that op holds the lock of a table, in order, in CPU time of its thread: so
+// other processes do not matter, but for the caches and the memory that they use.
+func holdsOf(table *Table, op func()) (all []hold) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	own := unix.Gettid()
@@ -43,9 +49,11 @@ func longestHold(table *Table, op func()) (longest time.Duration, by string) {
 				since = now
 			}
 		} else if depth--; depth == 0 {
-			if now-since > longest {
-				longest, by = now-since, caller()
+			h := hold{took: now - since}
+			if h.took > mostHeld/5 {
+				h.by = caller()
 			}
+			all = append(all, h)
 		}
 	}
 	table.mu.RWMutex.Unlock()
@@ -53,7 +61,26 @@ func longestHold(table *Table, op func()) (longest time.Duration, by string) {
 	table.mu.RWMutex.Lock()
 	table.mu.watch = nil
 	table.mu.RWMutex.Unlock()
-	return longest, by
+	return all
+}
+
+// longest is the longest of the holds that all runs have, each as in the run where it was shortest:
+// the machine may slow down any hold of a run, but not the same one in all runs.
+func longest(runs [][]hold) (most hold) {
+	for i := range runs[0] {
+		least := runs[0][i]
+		for _, run := range runs[1:] {
+			if i >= len(run) {
+				least = hold{}
+			} else if run[i].took < least.took {
+				least = run[i]
+			}
+		}
+		if least.took > most.took {
+			most = least
+		}
+	}
+	return most
 }
 
 // caller returns the functions that release a lock.
@@ -87,19 +114,19 @@ func TestLongestHold(t *testing.T) {
 	}
 	for _, one := range slices.Concat(holdsOfDemand, holdsOfNamesThatEnd, holdsOfOrigin, holdsOfClients, holdsOfOperators) {
 		t.Run(one.what, func(t *testing.T) {
-			var held time.Duration
-			var by string
-			for range 3 { // the machine may slow down a run, but not speed it up
+			var runs [][]hold
+			for range 5 {
 				h := newHuge(t, names, one.tight)
 				op := one.op(h)
 				runtime.GC()
-				held, by = longestHold(h.table, op)
+				runs = append(runs, holdsOf(h.table, op))
 				h.cache.Close()
-				if held <= mostHeld {
+				if longest(runs).took <= mostHeld {
 					return
 				}
 			}
-			t.Errorf("others wait %s for a lock, expected at most %s: %s", held, mostHeld, by)
+			most := longest(runs)
+			t.Errorf("others wait %s for a lock, expected at most %s: %s", most.took, mostHeld, most.by)
 		})
 	}
 }

@@ -2,13 +2,13 @@ package load
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/lockorder"
 )
 
 // account is what the clients of one key report.
@@ -27,7 +27,7 @@ type account struct {
 	done         chan struct{}           // closed when the last report is over
 	retire       *time.Timer             // see Collector.leave
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.LoadAccount]
 	// Guarded by mu.
 	clients map[*Client]struct{}
 	terms   *Terms // nil before the origin has said any

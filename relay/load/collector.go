@@ -9,6 +9,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/lockorder"
 )
 
 // Config says how a Collector behaves. It is not changed after [New].
@@ -56,7 +57,7 @@ type Collector struct {
 
 	budget budget // has no lock
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.LoadSource]
 	// Guarded by mu.
 	accounts map[aggregation.Key]*account
 	closed   bool

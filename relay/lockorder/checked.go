@@ -72,10 +72,23 @@ func (m *RWMutex[L]) RUnlock() {
 
 // A held lock.
 type held struct {
-	mutex          any
-	line           Line
-	number, within int
-	several        bool
+	mutex                any
+	line                 Line
+	list, number, within int
+	several              bool
+}
+
+// before reports whether a goroutine that holds h may lock l.
+func (h held) before(l held) bool {
+	switch {
+	case h.list == leaves:
+		return false
+	case h.list != l.list:
+		return true
+	case h.number == l.number:
+		return h.several && h.within < l.within
+	}
+	return h.number < l.number
 }
 
 func (h held) String() string {
@@ -91,14 +104,14 @@ var byGoroutine [64]struct {
 // note notes that the goroutine holds a lock, or is about to. It panics where the goroutine may
 // have to wait for the lock, and must not.
 func note[L Line](line L, within int, mutex any, waits bool) {
-	number, several := line.place()
-	l := held{mutex, line, number, within, several}
+	list, number, several := line.place()
+	l := held{mutex, line, list, number, within, several}
 	id := goroutine()
 	shard := &byGoroutine[id>>5%uintptr(len(byGoroutine))]
 	shard.Lock()
 	defer shard.Unlock()
 	for _, h := range shard.held[id] {
-		if waits && (h.number > l.number || h.number == l.number && !(h.several && h.within < l.within)) {
+		if waits && !h.before(l) {
 			panic(fmt.Sprintf("lockorder: a goroutine locks %v while it holds %v", l, h))
 		}
 	}

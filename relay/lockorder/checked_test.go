@@ -15,6 +15,8 @@ type locks struct {
 	cache         lockorder.Mutex[lockorder.Cache]
 	endpoints     lockorder.RWMutex[lockorder.Table]
 	clusters      lockorder.RWMutex[lockorder.Table]
+	peers         lockorder.Mutex[lockorder.Peers]
+	peer          lockorder.Mutex[lockorder.Peer]
 	leaf          lockorder.Mutex[lockorder.Leaf]
 }
 
@@ -62,6 +64,23 @@ func TestOrder(t *testing.T) {
 			}
 			l.leaf.Unlock()
 		}, ""},
+		{"locks of two lists", func(l *locks) {
+			l.peer.Lock()
+			l.stream.Lock()
+			l.leaf.Lock()
+			l.leaf.Unlock()
+			l.stream.Unlock()
+			l.peer.Unlock()
+		}, ""},
+		{"against the order of another list", func(l *locks) {
+			l.peer.Lock()
+			l.stream.Lock()
+			l.peers.Lock()
+		}, "lockorder.Peers"},
+		{"a lock of another list after a leaf", func(l *locks) {
+			l.leaf.Lock()
+			l.peers.Lock()
+		}, "lockorder.Peers"},
 		{"against the order", func(l *locks) {
 			l.leaf.Lock()
 			l.cache.Lock()

@@ -3,13 +3,13 @@ package tier
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/shard"
 )
 
@@ -60,7 +60,7 @@ type keeper struct {
 	pause   time.Duration   // the last pause before that
 	staysTo time.Time       // when ForPeers ends; see stay
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Keeper]
 	// Guarded by mu.
 	shown place // where the key comes from
 	// broken is why there is no stream to the owner, and brokenSince since when. Both are zero

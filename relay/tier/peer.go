@@ -2,10 +2,10 @@ package tier
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/shard"
 	"xdsrelay/upstream"
 )
@@ -18,7 +18,7 @@ type peer struct {
 	member shard.Member
 	plane  *upstream.ControlPlane
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Peer]
 	// Guarded by mu.
 	users   int
 	gone    bool          // the node is no longer a member

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/trace"
 	"xdsrelay/shard"
 	"xdsrelay/upstream"
@@ -43,7 +43,7 @@ type Peers struct {
 	// Fixed after construction.
 	cfg PeersConfig
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Peers]
 	// Guarded by mu.
 	all    map[peerID]*peer
 	closed bool

@@ -16,6 +16,7 @@ import (
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/shard"
 )
 
@@ -92,7 +93,7 @@ type Tier struct {
 	cutSince atomic.Pointer[time.Time] // nil while the origin is not known to be unreachable
 	searches chan struct{}             // has a token for each key that other nodes are asked about
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Tier]
 	// Guarded by mu.
 	status  shard.Status                    // the last one that was announced
 	unasked map[string][]string             // by key: nodes that could not be asked for missing content
