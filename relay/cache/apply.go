@@ -96,6 +96,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	t.recordLocked(&change, began, cause, server)
 	switch {
 	case !u.Partial:
+		t.noteUnjudgedLocked(by, live, began)
 		t.answerLocked(by, woken)
 	case u.Mirror && stream.unsettled.IsZero():
 		stream.unsettled = began // the owner has more to send: this is between two states (E5)

@@ -49,13 +49,15 @@ func (g *Group) Renew(others []Snapshot) (taken bool) {
 	for _, k := range others {
 		byType[k.Type.URL] = append(byType[k.Type.URL], k)
 	}
+	for i := range own {
+		if url := own[i].Type.URL; byType[url] != nil {
+			byType[url] = slices.Insert(byType[url], 0, own[i])
+		}
+	}
+	g.holdUnjudged(byType)
 	for url, all := range byType {
 		i := slices.IndexFunc(own, func(k Snapshot) bool { return k.Type.URL == url })
-		var had []Snapshot
-		if i >= 0 {
-			had = own[i : i+1]
-		}
-		if k := mergeSnapshots(slices.Concat(had, all), g.headOf(url)); i < 0 || !k.same(&own[i]) {
+		if k := mergeSnapshots(all, g.headOf(url)); i < 0 || !k.same(&own[i]) {
 			g.RestoreFrom(k)
 			taken = true
 		}
@@ -95,20 +97,7 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Snapshot) {
 // absent, unless another node's removal guard holds its removal back. head is the digest that the
 // tier head has of the type, nil if that is unknown.
 func mergeSnapshots(all []Snapshot, head *resource.Digest) Snapshot {
-	ranked := slices.Clone(all)
-	// Snapshots that were never compared with this tier head, such as a record or the content of an
-	// idle node, prove nothing against those that were: the time decides.
-	compared := slices.ContainsFunc(all, func(k Snapshot) bool { return k.TableDigest.Behind })
-	behind := func(k *Snapshot) int {
-		other := head != nil && (k.Wildcard || k.HeadDigest != *head) && k.digest() != *head
-		return boolRank(k.TableDigest.Behind || compared && (k.Recorded || other))
-	}
-	slices.SortStableFunc(ranked, func(a, b Snapshot) int {
-		return cmp.Or(cmp.Compare(behind(&a), behind(&b)), b.AsOf.Compare(a.AsOf))
-	})
-	// For names that the newest one lacks, the tier head proves nothing: a node that restored an
-	// old record need not have compared it.
-	slices.SortStableFunc(ranked[1:], func(a, b Snapshot) int { return b.AsOf.Compare(a.AsOf) })
+	ranked := rankSnapshots(all, head)
 	m := merged{Snapshot: Snapshot{Type: ranked[0].Type, AsOf: ranked[0].AsOf, TableDigest: ranked[0].TableDigest}, named: make(map[string]int), absent: make(map[string]struct{})}
 	for i := range ranked {
 		if !m.Wildcard || ranked[i].HeldBack {
@@ -125,6 +114,25 @@ func mergeSnapshots(all []Snapshot, head *resource.Digest) Snapshot {
 	}
 	m.Recorded = ranked[0].Recorded && len(m.Resources) == len(ranked[0].Resources)
 	return m.Snapshot
+}
+
+// rankSnapshots returns the snapshots of one type with the newest first.
+func rankSnapshots(all []Snapshot, head *resource.Digest) []Snapshot {
+	ranked := slices.Clone(all)
+	// Snapshots that were never compared with this tier head, such as a record or the content of an
+	// idle node, prove nothing against those that were: the time decides.
+	compared := slices.ContainsFunc(all, func(k Snapshot) bool { return k.TableDigest.Behind })
+	behind := func(k *Snapshot) int {
+		other := head != nil && (k.Wildcard || k.HeadDigest != *head) && k.digest() != *head
+		return boolRank(k.TableDigest.Behind || compared && (k.Recorded || other))
+	}
+	slices.SortStableFunc(ranked, func(a, b Snapshot) int {
+		return cmp.Or(cmp.Compare(behind(&a), behind(&b)), b.AsOf.Compare(a.AsOf))
+	})
+	// For names that the newest one lacks, the tier head proves nothing: a node that restored an
+	// old record need not have compared it.
+	slices.SortStableFunc(ranked[1:], func(a, b Snapshot) int { return b.AsOf.Compare(a.AsOf) })
+	return ranked
 }
 
 // digest is the digest of all resources of k.

@@ -28,6 +28,9 @@ type Snapshot struct {
 	// applies them; zero for when they are released.
 	HeldBack  bool
 	HoldUntil time.Time
+	// Unjudged says that the removal guard had nothing to compare the set with, and a hold that
+	// began with it still lasts. It does not outlive the process.
+	Unjudged bool
 	// Recorded says that this is all that an owner of the key had then, as it recorded it as last
 	// known good.
 	Recorded bool
@@ -117,7 +120,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		}
 	}
 	if restored {
-		k.Absent = t.absentLocked()
+		k.Absent, k.Unjudged = t.absentLocked(), t.unjudgedLocked()
 		if t.tierHead != nil {
 			k.HeadDigest = t.tierHead.head.Digest
 		}

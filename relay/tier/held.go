@@ -70,6 +70,8 @@ type HeldContent struct {
 	// when, by its clock; zero means until an operator releases them.
 	HeldBack  bool      `json:"held_back,omitempty"`
 	HoldUntil time.Time `json:"hold_until,omitzero"`
+	// Unjudged means that the removal guard had nothing to compare the set with.
+	Unjudged bool `json:"unjudged,omitempty"`
 	// Absent are names that clients of the node subscribe to and that do not exist.
 	Absent []string `json:"absent,omitempty"`
 	// Record is the content, encoded by [lastgood.Encode].
@@ -85,7 +87,7 @@ func holdingOf(key string, all []cache.Snapshot, have url.Values, clock shard.Cl
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: clock.Stamp(k.AsOf), Behind: k.TableDigest.Behind, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, HoldUntil: clock.Stamp(k.HoldUntil), Absent: k.Absent, ErroredSince: clock.Stamp(erroredSince(k)), Record: lastgood.EncodeNow(clock, key, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: clock.Stamp(k.AsOf), Behind: k.TableDigest.Behind, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, Unjudged: k.Unjudged, HoldUntil: clock.Stamp(k.HoldUntil), Absent: k.Absent, ErroredSince: clock.Stamp(erroredSince(k)), Record: lastgood.EncodeNow(clock, key, *k)})
 	}
 	return h
 }
@@ -131,7 +133,7 @@ func (h *Holding) kept(now time.Time) (all []cache.Snapshot, err error) {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
 		k.AsOf, k.TableDigest.Behind, k.Recorded = moment(one.AsOf), one.Behind, one.Recorded
-		k.HeadDigest, k.HeldBack, k.Absent = one.Head, one.HeldBack, one.Absent
+		k.HeadDigest, k.HeldBack, k.Unjudged, k.Absent = one.Head, one.HeldBack, one.Unjudged, one.Absent
 		k.HoldUntil = moment(one.HoldUntil)
 		for i := range k.Resources {
 			r := &k.Resources[i]

@@ -73,6 +73,20 @@ func TestHeldRecorded(t *testing.T) {
 	}
 }
 
+// TestHeldUnjudged: K16: a set that is passed on says whether a removal guard has judged it.
+func TestHeldUnjudged(t *testing.T) {
+	for _, unjudged := range []bool{false, true} {
+		k := cache.Snapshot{Type: resource.TypeOf(resource.ClusterURL), Wildcard: true, Streams: []cache.SnapshotStream{{}}, AsOf: time.Now(), Unjudged: unjudged}
+		text, err := json.Marshal(holdingOf("key", []cache.Snapshot{k}, nil, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || all[0].Unjudged != unjudged {
+			t.Errorf("%+v, %v; expected a set that is unjudged: %t", all, err, unjudged)
+		}
+	}
+}
+
 // TestHeldErrors: C16: content that is passed on says since when clients may have been sent errors,
 // by the reader's clock: the oldest of several errors counts, and there is no time if the age of
 // one is unknown.
