@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -87,6 +88,10 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 	if err := p.begin(ctx); err != nil {
 		return false, err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer end(nil)
 	heard, pinged := time.Now(), false
 	for {
 		got, err := receive(ctx, sub)
@@ -94,7 +99,9 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 		switch silent := time.Since(heard); {
 		case err == nil:
 			heard, pinged = time.Now(), false
-		case ctx.Err() != nil, !errors.As(err, &late), !late.Timeout(), silent >= 2*quiet:
+		case ctx.Err() != nil:
+			return subscribed, context.Cause(ctx)
+		case !errors.As(err, &late), !late.Timeout(), silent >= 2*quiet:
 			return subscribed, err
 		case silent >= quiet && !pinged:
 			pinged = true
@@ -111,17 +118,15 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 				continue // the same part is subscribed as a plain channel next
 			}
 			part := s.partOf(channel, got.Channel)
+			if parts != nil && part < 0 && !subscribed {
+				following.Go(func() { end(p.followAll(ctx)) })
+			}
 			subscribed = subscribed || part < 0
 			if subscribed { // parts that are confirmed earlier belong to the initial subscription
 				sendHint(out, Hint{Missed: true, Part: part})
 			}
 		case *redis.Message:
 			sendHint(out, Hint{Payload: got.Payload, Part: s.partOf(channel, got.Channel)})
-		}
-		if subscribed {
-			if err := p.follow(ctx); err != nil {
-				return subscribed, err
-			}
 		}
 	}
 }
@@ -132,7 +137,8 @@ var errRenew = errors.New("the subscription is made again without the parts that
 // errMoved ends a subscription whose sharded channels have moved to another server of the cluster.
 var errMoved = errors.New("another server of the cluster has the sharded channels")
 
-// receive waits up to a second for the next message. The deadline is for reconnecting.
+// receive waits for the next message until the connection has been quiet for too long. The deadline
+// is for reconnecting.
 //
 // Receiving does not check whether ctx has ended, so the end closes the subscription. Nothing else
 // needs that: it would only wait for the lock under which a subscription connects and sends.
@@ -140,7 +146,7 @@ func receive(ctx context.Context, sub *redis.PubSub) (any, error) {
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	ctx, cancel := context.WithTimeout(ctx, 2*quiet)
 	defer cancel()
-	return sub.ReceiveTimeout(ctx, time.Second)
+	return sub.ReceiveTimeout(ctx, quiet)
 }
 
 // sendHint sends a hint without waiting. If the buffer is full, it drops an older one and sends a

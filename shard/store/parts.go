@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -10,6 +11,8 @@ import (
 // Parts are the parts of a channel that a subscriber wants. All methods are safe for concurrent
 // use.
 type Parts struct {
+	changed chan struct{} // signalled when wanted may have changed
+
 	mu sync.Mutex
 	// Guarded by mu.
 	wanted  map[int]struct{}
@@ -18,9 +21,12 @@ type Parts struct {
 }
 
 // NewParts creates an empty set.
-func NewParts() *Parts { return &Parts{wanted: make(map[int]struct{})} }
+func NewParts() *Parts {
+	return &Parts{changed: make(chan struct{}, 1), wanted: make(map[int]struct{})}
+}
 
-// Set adds a part, or removes it. A subscription follows within a second.
+// Set adds a part, or removes it. An established subscription follows at once, apart from
+// followPause.
 func (p *Parts) Set(part int, wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -28,6 +34,10 @@ func (p *Parts) Set(part int, wanted bool) {
 		p.wanted[part] = struct{}{}
 	} else {
 		delete(p.wanted, part)
+	}
+	select {
+	case p.changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -72,8 +82,9 @@ func (p *Parts) missing(has map[int]struct{}) (parts []int, renew bool) {
 	return parts, len(has) > 2*len(p.wanted)+fewUnwanted
 }
 
-// partial is a subscription to a channel and to parts of it. Only one goroutine may use it: a use
-// while another goroutine connects would block.
+// partial is a subscription to a channel and to parts of it. Once it is confirmed, one goroutine
+// receives from sub, and another one, of followAll, uses the rest. The second may block while the
+// first one reconnects.
 type partial struct {
 	store   *Store
 	channel Channel
@@ -145,7 +156,30 @@ func (p *partial) subscribe(ctx context.Context, parts []int, others ...string) 
 	return p.sub.Subscribe(ctx, append(names, others...)...)
 }
 
-// follow subscribes to newly wanted parts. An error ends the subscription.
+// followPause is the shortest time between two additions to a subscription: many keys that become
+// active together share a few of them.
+const followPause = 20 * time.Millisecond
+
+// followAll subscribes to parts as soon as they are wanted, until ctx ends or that fails.
+func (p *partial) followAll(ctx context.Context) error {
+	for {
+		if err := p.follow(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(followPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-p.parts.changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// follow subscribes to newly wanted parts.
 func (p *partial) follow(ctx context.Context) error {
 	parts, renew := p.missing()
 	if renew {
