@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
+	"xdsrelay/relay/yamlpos"
 )
 
 // Recheck says when clients that have been let in are looked at again.
@@ -33,9 +32,8 @@ var authorizeType = reflect.TypeFor[[]authorize.Rule]()
 const anyWord = "any"
 
 // decodeWord takes the word that stands for a whole list.
-func decodeWord(n ast.Node, v reflect.Value) bool {
-	s, ok := n.(*ast.StringNode)
-	if !ok || v.Type() != authorizeType || s.Value != anyWord {
+func decodeWord(n *yamlpos.Value, v reflect.Value) bool {
+	if v.Type() != authorizeType || n.Kind != yamlpos.Text || n.Text != anyWord {
 		return false
 	}
 	v.Set(reflect.ValueOf(authorize.Any()))

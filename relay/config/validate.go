@@ -158,8 +158,8 @@ func (d *decoder) target(path, address string) bool {
 // where says in words where a field was set.
 func (d *decoder) where(path string) string {
 	switch at := d.at(path); {
-	case at.line > 0:
-		return "line " + strconv.Itoa(at.line)
+	case at.Line > 0:
+		return "line " + strconv.Itoa(at.Line)
 	case at.source != "":
 		return at.source
 	}
