@@ -13,7 +13,7 @@ import (
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
-	"xdsrelay/upstream"
+	"xdsrelay/relay/yamlpos"
 )
 
 // KeyExplanation says whether a client is let in, and which rule gives it its
@@ -54,11 +54,11 @@ func NodeJSON(text []byte) ([]byte, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("is no text, expected JSON or YAML")
 	}
-	out, err := upstream.YAMLToJSON(text)
+	out, err := yamlpos.ToJSON(text, yamlpos.Limits{Bytes: 16 * maxNodeFile, Values: maxNodeFile})
 	if err != nil {
 		return nil, fmt.Errorf("is neither JSON nor YAML: %w", err)
 	}
-	return out, nil
+	return out.Text, nil
 }
 
 // explainBy is [ExplainKey] with rules that are compiled.

@@ -25,9 +25,9 @@ const module = "xdsrelay"
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlbounds", "relay/lockorder"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlbounds", "upstream/conversation", "upstream/quarantine"},
+	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine"},
 	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
 	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
 	"relay/load":        {"relay/aggregation", "relay/lockorder"},
@@ -37,7 +37,7 @@ var layers = map[string][]string{
 	"relay/authorize":   {"relay/aggregation"},
 	"relay/aggregation": {},
 	"relay/resource":    {},
-	"relay/yamlbounds":  {},
+	"relay/yamlpos":     {},
 	"relay/lockorder":   {},
 
 	// Pure packages below one that does I/O.
@@ -45,7 +45,7 @@ var layers = map[string][]string{
 	"upstream/quarantine":   {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
-	"relay/demo":        {"relay"},
+	"relay/demo":        {"relay", "relay/yamlpos"},
 	"relay/xdstest":     {"relay/resource"},
 	"shard/redistest":   {"relay/xdstest"},
 	"relay/e2e":         {"relay", "relay/xdstest"},
@@ -60,7 +60,7 @@ var layers = map[string][]string{
 // pure lists the parts that do no I/O and start no goroutines, and impure the
 // packages that would be a way to do so.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlbounds", "upstream/conversation", "upstream/quarantine"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "upstream/conversation", "upstream/quarantine"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 )
 
@@ -126,7 +126,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlbounds, relay/lockorder"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
 			"docs/a.go is in no part of the import graph"},
 		{"I/O in a pure part", "relay/resource/a.go", `package resource; import _ "net/http"`,

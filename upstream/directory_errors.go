@@ -6,17 +6,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"xdsrelay/relay/yamlpos"
 )
-
-// positionError is an error at a line and column of a file, both from 1.
-type positionError struct {
-	line, column int
-	msg          string
-}
-
-func (e *positionError) Error() string {
-	return fmt.Sprintf("line %d, column %d: %s", e.line, e.column, e.msg)
-}
 
 // Libraries quote input that they cannot parse. Only the position and the kind of their errors are
 // used: errors are logged and shown on the admin port, where no secret of a file may appear.
@@ -26,7 +18,7 @@ var (
 	protoValue = regexp.MustCompile(`(?:^|\): |proto:[\s\x{a0}]+)invalid value for (\w+) (?:field (\w+)|type|key):`)
 )
 
-// withoutContent returns an error of a library without quoted input. It is a *positionError if the
+// withoutContent returns an error of a library without quoted input. It is a *yamlpos.Error if the
 // library reports a position; nil for nil.
 func withoutContent(err error) error {
 	if err == nil {
@@ -37,9 +29,9 @@ func withoutContent(err error) error {
 	if at == nil {
 		return errors.New(kindOf(msg))
 	}
-	p := &positionError{msg: kindOf(msg)}
-	p.line, _ = strconv.Atoi(at[1])
-	p.column, _ = strconv.Atoi(at[2])
+	p := &yamlpos.Error{Message: kindOf(msg)}
+	p.Line, _ = strconv.Atoi(at[1])
+	p.Column, _ = strconv.Atoi(at[2])
 	return p
 }
 

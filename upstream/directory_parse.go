@@ -17,6 +17,7 @@ import (
 
 	"xdsrelay/relay/resource"
 	_ "xdsrelay/relay/resource/jsontypes" // JSON, YAML and text need the types inside of an Any
+	"xdsrelay/relay/yamlpos"
 )
 
 // dirFormat is one format of a message.
@@ -54,8 +55,8 @@ func (f *dirFormat) parse(path string, b []byte) (*dirContent, error) {
 	m, err := f.response(b)
 	if err != nil {
 		at := ""
-		if p, ok := errors.AsType[*positionError](err); ok {
-			at, err = fmt.Sprintf(":%d:%d", p.line, p.column), errors.New(p.msg)
+		if p, ok := errors.AsType[*yamlpos.Error](err); ok && p.Line > 0 {
+			at, err = fmt.Sprintf(":%d:%d", p.Line, p.Column), errors.New(p.Message)
 		}
 		return nil, fmt.Errorf("%s%s: not a DiscoveryResponse in %s form: %w", path, at, f.name, err)
 	}
@@ -126,16 +127,22 @@ func unmarshalText(b []byte, m proto.Message) error {
 	return withoutContent(prototext.Unmarshal(b, m))
 }
 
+// yamlLimits bound a YAML file.
+var yamlLimits = yamlpos.Limits{Bytes: maxDirFile, Values: 4 << 20}
+
 // unmarshalYAML converts YAML to JSON and parses that. It maps error positions in the JSON to
 // positions in the file.
 func unmarshalYAML(b []byte, m proto.Message) error {
-	doc, err := yamlToJSON(b)
-	if err != nil {
-		return err
+	doc, err := yamlpos.ToJSON(b, yamlLimits)
+	if mistake, ok := errors.AsType[*yamlpos.Error](err); ok {
+		if mistake.Quotes {
+			mistake.Message = kindOf(mistake.Message)
+		}
+		return mistake
 	}
-	err = unmarshalJSON(doc.json, m)
-	if p, ok := errors.AsType[*positionError](err); ok {
-		p.line, p.column = doc.position(p.line)
+	err = unmarshalJSON(doc.Text, m)
+	if p, ok := errors.AsType[*yamlpos.Error](err); ok {
+		p.At = doc.Position(p.Line)
 	}
 	return err
 }

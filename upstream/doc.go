@@ -53,7 +53,7 @@
 //	load reports         load.go, load_nearest.go
 //	directory            directory.go, directory_run.go, directory_snapshot.go, directory_merge.go,
 //	                     directory_load.go, directory_watch.go
-//	file formats         directory_parse.go, directory_yaml.go, directory_yaml_mapping.go, directory_errors.go
+//	file formats         directory_parse.go, directory_errors.go
 //	logs and metrics     journal.go, quarantine_journal.go, load_journal.go, metrics.go, load_metrics.go,
 //	                     directory_metrics.go
 package upstream

@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
+	"xdsrelay/relay/yamlpos"
 )
 
 // Recheck says when clients that have been let in are looked at again.
@@ -18,7 +17,7 @@ type Recheck struct {
 	// still allows its client what it said it is, and whether its certificate is still
 	// good. What changes by configuration or by a new trust bundle is seen at once,
 	// and so is the end of a certificate. At least 1s; 0s means only then.
-	Interval time.Duration `yaml:"interval"`
+	Interval time.Duration `yaml:"interval" range:"0s|1s.."`
 	// Keeps streams whose client's certificate has expired, or is no longer trusted,
 	// for as long as they last: for clients that renew certificates late and cannot be
 	// changed. New streams are refused in any case.
@@ -33,9 +32,8 @@ var authorizeType = reflect.TypeFor[[]authorize.Rule]()
 const anyWord = "any"
 
 // decodeWord takes the word that stands for a whole list.
-func decodeWord(n ast.Node, v reflect.Value) bool {
-	s, ok := n.(*ast.StringNode)
-	if !ok || v.Type() != authorizeType || s.Value != anyWord {
+func decodeWord(n *yamlpos.Value, v reflect.Value) bool {
+	if v.Type() != authorizeType || n.Kind != yamlpos.Text || n.Text != anyWord {
 		return false
 	}
 	v.Set(reflect.ValueOf(authorize.Any()))
@@ -56,9 +54,6 @@ func (d *decoder) checkAuthorize(cfg *Config) {
 	if port := cfg.verifyingPort(); port != "" && len(cfg.Authorize) == 0 {
 		d.wrong("authorize", "is missing, but %s asks clients for certificates: without rules each of them could say that it is any other. "+
 			`Expected rules such as [{name: own, match: 'peer.spiffe_id == "spiffe://corp/" + node.cluster'}], or the word any if every client with a good certificate may have everything`, port)
-	}
-	if i := cfg.Recheck.Interval; i != 0 && i < time.Second {
-		d.wrong("recheck.interval", "is %s, expected 0s or at least 1s", i)
 	}
 }
 

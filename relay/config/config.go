@@ -108,34 +108,34 @@ type Listen struct {
 	// lists every resource it holds: the default is enough for 200000 names of 64 bytes,
 	// each subscribed to and held in a version of 64 bytes, and a Node of 1MiB. From 4KiB
 	// to 1GiB.
-	MaxReceiveSize Size `yaml:"max_receive_size"`
+	MaxReceiveSize Size `yaml:"max_receive_size" range:"4KiB..1GiB"`
 	// The largest response sent to a client, where it can be divided: the state
 	// of the world of listeners or clusters cannot. From 1KiB to 1GiB.
-	MaxSendSize Size `yaml:"max_send_size"`
+	MaxSendSize Size `yaml:"max_send_size" range:"1KiB..1GiB"`
 	// How many names one stream may subscribe to, and one request may unsubscribe from
 	// or say that the client holds. At least 1.
-	MaxNames int `yaml:"max_names"`
+	MaxNames int `yaml:"max_names" range:"1.."`
 	// How long a client may take for everything that comes before its first stream:
 	// TLS, and the beginning of HTTP/2. At least 100ms.
-	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
+	HandshakeTimeout time.Duration `yaml:"handshake_timeout" range:"100ms.."`
 	// How long a stream may stay without its first request before it is ended. At
 	// least 100ms.
-	FirstRequestTimeout time.Duration `yaml:"first_request_timeout"`
+	FirstRequestTimeout time.Duration `yaml:"first_request_timeout" range:"100ms.."`
 	// How long a client may take no data before its stream is ended. The time runs
 	// while a response waits behind an earlier one of 64KiB or more; one that lies
 	// unread alone holds nobody up. At least 100ms.
-	SendTimeout time.Duration `yaml:"send_timeout"`
+	SendTimeout time.Duration `yaml:"send_timeout" range:"100ms.."`
 	// How long a response waits for its ACK or NACK before newer state is sent
 	// without it. At least 100ms.
-	AckTimeout time.Duration `yaml:"ack_timeout"`
+	AckTimeout time.Duration `yaml:"ack_timeout" range:"100ms.."`
 	// How long a stream that had no answer yet waits for an origin that cannot
 	// be reached. It is then ended with UNAVAILABLE, so that the client can fall
 	// back; gRPC clients take 15s of silence for absence. At least 100ms.
-	OriginTimeout time.Duration `yaml:"origin_timeout"`
+	OriginTimeout time.Duration `yaml:"origin_timeout" range:"100ms.."`
 	// When the clients of a connection are told to connect again, so that none
 	// stays where it once was for ever: each at a time of its own, after half of
 	// this at the earliest. At least 1m. 0s means never.
-	MaxConnectionAge time.Duration `yaml:"max_connection_age"`
+	MaxConnectionAge time.Duration `yaml:"max_connection_age" range:"0s|1m.."`
 }
 
 // REST is the port for clients that poll.
@@ -149,16 +149,16 @@ type REST struct {
 	// How long a poll whose version is current waits for news before it is told
 	// that there are none. Less than the client's timeout, which is 1s in Envoy. 0s
 	// means not at all. At most 5m.
-	Hold time.Duration `yaml:"hold"`
+	Hold time.Duration `yaml:"hold" range:"0s..5m"`
 	// The largest request that a client may send. From 4KiB to 1GiB.
-	MaxReceiveSize Size `yaml:"max_receive_size"`
+	MaxReceiveSize Size `yaml:"max_receive_size" range:"4KiB..1GiB"`
 	// What encoded answers, shared by clients, may hold together. At least 1MiB.
-	BodiesSize Size `yaml:"bodies_size"`
+	BodiesSize Size `yaml:"bodies_size" range:"1MiB..1048576GiB"`
 	// For how long a client that polls is shown in the status after its last poll: it
 	// has no connection that would tell when it is gone. It is three of the client's own
 	// pauses if that is longer, at most 1h; so this only has to be longer than the
 	// first pause. From 1s to 1h.
-	Remember time.Duration `yaml:"remember"`
+	Remember time.Duration `yaml:"remember" range:"1s..1h"`
 }
 
 // Origin is where configuration comes from. Either Addresses or Directory is set.
@@ -194,30 +194,30 @@ type Origin struct {
 	// which every control plane understands) or star (always "*").
 	WildcardForm WildcardForm `yaml:"wildcard_form"`
 	// The largest response taken from the control plane. From 4KiB to 1GiB.
-	MaxReceiveSize Size `yaml:"max_receive_size"`
+	MaxReceiveSize Size `yaml:"max_receive_size" range:"4KiB..1GiB"`
 	// The largest request sent to the control plane. Requests of the delta variant are
 	// divided; gRPC servers accept 4MiB by default. From 64KiB to 1GiB.
-	MaxSendSize Size `yaml:"max_send_size"`
+	MaxSendSize Size `yaml:"max_send_size" range:"64KiB..1GiB"`
 	// What the names of one type may take together that the clients of one key ask for.
 	// When exceeded, names without a resource of the client that asks for most are dropped,
 	// and if it has too few of them, the request is refused. With variant sotw, whose
 	// requests cannot be divided, no more than fits in max_send_size. From 64KiB to 1GiB.
-	MaxNamesSize Size `yaml:"max_names_size"`
+	MaxNamesSize Size `yaml:"max_names_size" range:"64KiB..1GiB"`
 	// How long one attempt to connect may take. At least 100ms.
-	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	ConnectTimeout time.Duration `yaml:"connect_timeout" range:"100ms.."`
 	// How long the control plane may take no requests before the stream is ended.
 	// At least 100ms.
-	SendTimeout time.Duration `yaml:"send_timeout"`
+	SendTimeout time.Duration `yaml:"send_timeout" range:"100ms.."`
 	// How long a connection may be silent before it gets a keepalive ping of gRPC. At
 	// least 10s; 0s turns pings off. By default, gRPC servers permit a ping every 5m and
 	// end connections with more (too_many_pings); the relay then pings every 5m30s. In
 	// any case TCP probes show within about a minute that the other side is gone.
-	Keepalive time.Duration `yaml:"keepalive"`
+	Keepalive time.Duration `yaml:"keepalive" range:"0s|10s.."`
 	// How long the answer to that ping may take. At least 1s.
-	KeepaliveTimeout time.Duration `yaml:"keepalive_timeout"`
+	KeepaliveTimeout time.Duration `yaml:"keepalive_timeout" range:"1s.."`
 	// How long a connected control plane may be silent about a name that a client
 	// asked for before the client is told that it does not exist. At least 100ms.
-	AbsentAfter time.Duration `yaml:"absent_after"`
+	AbsentAfter time.Duration `yaml:"absent_after" range:"100ms.."`
 	// The pause before a new attempt, where the last one got no response.
 	Backoff Backoff `yaml:"backoff"`
 	// The authorities of structured names (xdstp://AUTHORITY/...) that are served
@@ -247,11 +247,11 @@ type OtherOrigin struct {
 // Backoff is an exponential backoff with jitter. A response resets it.
 type Backoff struct {
 	// The first pause. At least 10ms.
-	Initial time.Duration `yaml:"initial"`
+	Initial time.Duration `yaml:"initial" range:"10ms.."`
 	// By how much each pause is longer than the one before. From 1 to 10.
-	Multiplier float64 `yaml:"multiplier"`
+	Multiplier float64 `yaml:"multiplier" range:"1..10"`
 	// The share by which a pause is longer or shorter at random. From 0 to 0.9.
-	Jitter float64 `yaml:"jitter"`
+	Jitter float64 `yaml:"jitter" range:"0..0.9"`
 	// The longest pause, before jitter. At least as long as initial.
 	Max time.Duration `yaml:"max"`
 }
@@ -273,31 +273,31 @@ type Cache struct {
 	// How long names and keys that no client wants any more stay subscribed
 	// upstream, so that a client that reconnects finds them fresh. 0s means not
 	// at all.
-	Linger time.Duration `yaml:"linger"`
+	Linger time.Duration `yaml:"linger" range:"0s.."`
 	// What keys without clients may hold together; the one unused for longest goes
 	// first. A key with clients is never dropped. 0B means that nothing is kept.
-	IdleSize Size `yaml:"idle_size"`
+	IdleSize Size `yaml:"idle_size" range:"0B.."`
 	// How long a key that was idle asks its origin before its first client gets
 	// what is in memory. 0s means not at all.
-	Hold time.Duration `yaml:"hold"`
+	Hold time.Duration `yaml:"hold" range:"0s.."`
 	// How many removed resources each type of a key remembers at least; a client
 	// that is further behind starts over. At least 1.
-	Tombstones int `yaml:"tombstones"`
+	Tombstones int `yaml:"tombstones" range:"1.."`
 	// How many updates each type of a key remembers, in about 150 bytes each, for
 	// 'xdsrelay history'. From 0, which means none, to 10000.
-	History int `yaml:"history"`
+	History int `yaml:"history" range:"0..10000"`
 	// How many percent of a complete set (clusters, listeners, scoped routes) one
 	// answer of an origin may remove. Where it would remove more, or all, its
 	// removals are held back, with what they refer to, and an alarm is raised; what is
 	// held back already counts as removed. From 0, which means any number, and a warning
 	// in the log, to 100.
-	MaxRemovalPercent int `yaml:"max_removal_percent"`
+	MaxRemovalPercent int `yaml:"max_removal_percent" range:"0..100"`
 	// How long removals are held back, unless the origin takes them back. Where it is
 	// out of reach when that time is over, they are held back for as long again. 0s
 	// means until an operator releases them.
-	RemovalHold time.Duration `yaml:"removal_hold"`
+	RemovalHold time.Duration `yaml:"removal_hold" range:"0s.."`
 	// What encoded responses, shared by clients, may hold together. At least 1MiB.
-	BodiesSize Size `yaml:"bodies_size"`
+	BodiesSize Size `yaml:"bodies_size" range:"1MiB..1048576GiB"`
 }
 
 // Metrics is the port for what watches the node.
@@ -311,10 +311,10 @@ type Metrics struct {
 type Telemetry struct {
 	// How many keys have metrics of their own, with the key as a label: those with the
 	// most clients. 0 means none. At most 1000.
-	TopKeys int `yaml:"top_keys"`
+	TopKeys int `yaml:"top_keys" range:"0..1000"`
 	// How many clients of each update that is traced have a span of their own, at most
 	// 16. Which updates are traced is said by OTEL_TRACES_SAMPLER.
-	ClientSpans int `yaml:"client_spans"`
+	ClientSpans int `yaml:"client_spans" range:"0..16"`
 }
 
 // Drain is what happens between SIGTERM and the end.
@@ -322,9 +322,9 @@ type Drain struct {
 	// The time over which clients are sent away, a few at a time, so that they do
 	// not come to the other nodes all at once. 0s ends them all immediately. The
 	// default leaves room in the 30 seconds that Kubernetes gives a pod.
-	Time time.Duration `yaml:"time"`
+	Time time.Duration `yaml:"time" range:"0s.."`
 	// How long after that the rest may take before it is cut off.
-	Grace time.Duration `yaml:"grace"`
+	Grace time.Duration `yaml:"grace" range:"0s.."`
 }
 
 // Log says what is logged, and how.
@@ -340,7 +340,7 @@ type Log struct {
 	// How many lines are written in a minute that say the same, of whatever client or
 	// key; the next one tells how many were left out. What is for debugging is always
 	// written. 0 means that all is.
-	Repeats int `yaml:"repeats"`
+	Repeats int `yaml:"repeats" range:"0.."`
 }
 
 // Default returns the configuration where nothing is configured. It lacks an

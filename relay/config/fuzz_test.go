@@ -5,8 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
+
+	"xdsrelay/relay/yamlpos"
 )
 
 // FuzzFile holds that no file makes the decoder panic, that each mistake points
@@ -35,7 +36,7 @@ func FuzzFile(f *testing.F) {
 			if !errors.As(err, &wrong) || len(wrong.Problems) == 0 {
 				t.Fatalf("%T %v", err, err)
 			}
-			lines := 1 + strings.Count(string(plainBreaks(data)), "\n")
+			lines := len(yamlpos.Lines(data))
 			for _, p := range wrong.Problems {
 				if p.Line < 0 || p.Line > lines || (p.Line > 0 && p.Column < 1) || p.Message == "" {
 					t.Errorf("problem %+v in %d lines", p, lines)

@@ -50,7 +50,4 @@ func (d *decoder) checkLog(cfg *Config) {
 		}
 		seen[part] = true
 	}
-	if cfg.Log.Repeats < 0 {
-		d.wrong("log.repeats", "is %d, expected at least 0", cfg.Log.Repeats)
-	}
 }

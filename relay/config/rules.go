@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/yamlpos"
 )
 
 // checkRules compiles the rules and puts each mistake where it is in the file.
@@ -46,10 +47,10 @@ func (d *decoder) misruled(path string, mistake *aggregation.CompileError) {
 // the file, if the line of the expression stands there as it was compiled.
 func (d *decoder) inExpression(at place, mistake *aggregation.CompileError) (in place, exact bool) {
 	source := strings.Split(mistake.Source, "\n")
-	if at.line == 0 || mistake.Line < 1 || mistake.Line > len(source) {
+	if at.Line == 0 || mistake.Line < 1 || mistake.Line > len(source) {
 		return at, false
 	}
-	wanted, line, from, column := source[mistake.Line-1], at.line+mistake.Line-1, at.column-1, mistake.Column
+	wanted, line, from, column := source[mistake.Line-1], at.Line+mistake.Line-1, at.Column-1, mistake.Column
 	if wanted == "" && mistake.Line > 1 { // the end of the text: show the end of its last line
 		wanted, line = source[mistake.Line-2], line-1
 		column = utf8.RuneCountInString(wanted) + 1
@@ -69,7 +70,7 @@ func (d *decoder) inExpression(at place, mistake *aggregation.CompileError) (in 
 		return at, false
 	}
 	column += from + utf8.RuneCountInString(text[:start])
-	return place{source: at.source, line: line, column: column, width: 1}, true
+	return place{source: at.source, At: yamlpos.At{Line: line, Column: column, Width: 1}}, true
 }
 
 // flatten lists what errors.Join has joined.

@@ -13,15 +13,15 @@ type Tier struct {
 	Members []string `yaml:"members"`
 	// How long a node of which nothing is heard any more counts as a member, so
 	// that its keys stay with it. From 1s to 5m.
-	Lease time.Duration `yaml:"lease"`
+	Lease time.Duration `yaml:"lease" range:"1s..5m"`
 	// The port for the other nodes.
 	Peer Peer `yaml:"peer"`
 	// How long the node that owns a key may be out of reach until this node asks
 	// the origin itself. At least 100ms.
-	OwnerTimeout time.Duration `yaml:"owner_timeout"`
+	OwnerTimeout time.Duration `yaml:"owner_timeout" range:"100ms.."`
 	// How long a node that knows from the others that what it has is old lets a
 	// client wait that has newer. 0s means not at all. At most 1m.
-	HeadWait time.Duration `yaml:"head_wait"`
+	HeadWait time.Duration `yaml:"head_wait" range:"0s..1m"`
 	// Whether nodes have addresses of their own for the origins, such as those of the
 	// control plane's replicas in their zone. Otherwise nodes in which they differ are
 	// warned of, as of all that the nodes of a tier must have in common.
@@ -51,7 +51,7 @@ type Redis struct {
 	// ones. Letters, digits, - and _.
 	Prefix string `yaml:"prefix"`
 	// How long one call may take. At least 10ms.
-	Timeout time.Duration `yaml:"timeout"`
+	Timeout time.Duration `yaml:"timeout" range:"10ms.."`
 }
 
 // Peer is the port for the other nodes of the tier. Nodes prove to one another that
@@ -81,12 +81,12 @@ type Balance struct {
 	Enabled bool `yaml:"enabled"`
 	// By how many percent a node may be above its share of the clients. From 1 to
 	// 1000.
-	HeadroomPercent int `yaml:"headroom_percent"`
+	HeadroomPercent int `yaml:"headroom_percent" range:"1..1000"`
 	// How many percent above its share a node refuses new streams. More than
 	// headroom_percent.
 	RefusePercent int `yaml:"refuse_percent"`
 	// How many percent of the surplus go in a minute. From 1 to 100.
-	ShedPercent int `yaml:"shed_percent"`
+	ShedPercent int `yaml:"shed_percent" range:"1..100"`
 }
 
 // LastGood is what is kept of each key beyond the life of the nodes, so that a tier
@@ -103,11 +103,11 @@ type LastGood struct {
 	KeysFile string `yaml:"keys_file"`
 	// How long after a change it is written; further changes wait for the next time.
 	// At least 100ms.
-	Delay time.Duration `yaml:"delay"`
+	Delay time.Duration `yaml:"delay" range:"100ms.."`
 	// The most that one type of a key may take, compressed; uncompressed it may take
 	// four times as much, and 1GiB in any case at most. What is larger is not kept, nor
 	// taken from the store. From 4KiB to 512MiB.
-	MaxSize Size `yaml:"max_size"`
+	MaxSize Size `yaml:"max_size" range:"4KiB..512MiB"`
 }
 
 // On tells whether the node is one of several.

@@ -5,9 +5,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 )
 
@@ -16,24 +16,24 @@ import (
 func (d *decoder) check(cfg *Config) {
 	before := len(d.problems)
 	d.checkNode(cfg)
-	d.checkListen(cfg)
+	d.checkListeners(cfg)
+	if c := cfg.Listen.Compression; c > 0 && outside(reflect.ValueOf(Size(c)), compressionRange) != "" {
+		d.wrong("listen.compression", "is %s, expected %s", c, outside(reflect.ValueOf(Size(c)), compressionRange))
+	}
 	d.checkREST(cfg)
-	d.checkLimits(cfg)
 	d.checkOrigins(cfg)
 	d.checkRules(cfg)
 	d.checkAuthorize(cfg)
 	d.checkTypes("aggregation.private_types", cfg.Aggregation.PrivateTypes)
-	d.checkCache(cfg)
 	d.checkLastGood(cfg)
 	d.checkTier(cfg)
 	d.checkAdmin(cfg)
-	d.checkMetrics(cfg)
+	if a := cfg.Metrics.Address; a != "" {
+		d.hostPort("metrics.address", a, 0)
+	}
 	d.checkPorts(cfg)
-	d.intWithin("telemetry.top_keys", cfg.Telemetry.TopKeys, 0, 1000)
-	d.intWithin("telemetry.client_spans", cfg.Telemetry.ClientSpans, 0, 16)
 	d.checkLog(cfg)
-	d.notNegative("drain.time", cfg.Drain.Time)
-	d.notNegative("drain.grace", cfg.Drain.Grace)
+	d.checkRanges(reflect.ValueOf(*cfg), "")
 	// A field that could not be decoded has kept its default: what follows from
 	// that is no mistake of the user's.
 	failed, found := d.problems[:before:before], d.problems[before:]
@@ -99,47 +99,12 @@ func (d *decoder) wrong(path, format string, args ...any) {
 	d.fail(d.at(path), path, format, args...)
 }
 
-func (d *decoder) atLeast(path string, got, least time.Duration) {
-	if got < least {
-		d.wrong(path, "is %s, expected at least %s", got, least)
-	}
-}
-
-func (d *decoder) notNegative(path string, got time.Duration) { d.atLeast(path, got, 0) }
-
-func (d *decoder) sizeWithin(path string, got, least, most Size) {
-	if got < least || got > most {
-		d.wrong(path, "is %s, expected a size from %s to %s", got, least, most)
-	}
-}
-
 func (d *decoder) checkNode(cfg *Config) {
 	if n := len(cfg.Node.Name); n > 255 {
 		d.wrong("node.name", "has %d bytes, expected at most 255", n)
 	}
 	if strings.ContainsFunc(cfg.Node.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		d.wrong("node.name", "holds characters that cannot be printed")
-	}
-}
-
-func (d *decoder) checkListen(cfg *Config) {
-	l := cfg.Listen
-	d.checkListeners(cfg)
-	if l.Compression > 0 {
-		d.sizeWithin("listen.compression", Size(l.Compression), 1<<10, 1<<30)
-	}
-	d.sizeWithin("listen.max_receive_size", l.MaxReceiveSize, 4<<10, 1<<30)
-	d.sizeWithin("listen.max_send_size", l.MaxSendSize, 1<<10, 1<<30)
-	if l.MaxNames < 1 {
-		d.wrong("listen.max_names", "is %d, expected at least 1", l.MaxNames)
-	}
-	d.atLeast("listen.handshake_timeout", l.HandshakeTimeout, 100*time.Millisecond)
-	d.atLeast("listen.first_request_timeout", l.FirstRequestTimeout, 100*time.Millisecond)
-	d.atLeast("listen.send_timeout", l.SendTimeout, 100*time.Millisecond)
-	d.atLeast("listen.ack_timeout", l.AckTimeout, 100*time.Millisecond)
-	d.atLeast("listen.origin_timeout", l.OriginTimeout, 100*time.Millisecond)
-	if l.MaxConnectionAge != 0 && l.MaxConnectionAge < time.Minute {
-		d.wrong("listen.max_connection_age", "is %s, expected 0s or at least 1m", l.MaxConnectionAge)
 	}
 }
 
@@ -158,8 +123,8 @@ func (d *decoder) target(path, address string) bool {
 // where says in words where a field was set.
 func (d *decoder) where(path string) string {
 	switch at := d.at(path); {
-	case at.line > 0:
-		return "line " + strconv.Itoa(at.line)
+	case at.Line > 0:
+		return "line " + strconv.Itoa(at.Line)
 	case at.source != "":
 		return at.source
 	}
@@ -178,26 +143,6 @@ func (d *decoder) checkDirectory(path, name string) {
 			d.wrong(path, "%v; expected a directory that this process can read", err)
 		}
 	}
-}
-
-func (d *decoder) checkCache(cfg *Config) {
-	c := cfg.Cache
-	d.notNegative("cache.linger", c.Linger)
-	d.notNegative("cache.hold", c.Hold)
-	if c.IdleSize < 0 {
-		d.wrong("cache.idle_size", "is %d bytes, expected at least 0B", c.IdleSize)
-	}
-	if c.History < 0 || c.History > 10_000 {
-		d.wrong("cache.history", "is %d, expected 0 to 10000", c.History)
-	}
-	if c.Tombstones < 1 {
-		d.wrong("cache.tombstones", "is %d, expected at least 1", c.Tombstones)
-	}
-	if c.MaxRemovalPercent < 0 || c.MaxRemovalPercent > 100 {
-		d.wrong("cache.max_removal_percent", "is %d, expected 0 to 100", c.MaxRemovalPercent)
-	}
-	d.notNegative("cache.removal_hold", c.RemovalHold)
-	d.sizeWithin("cache.bodies_size", c.BodiesSize, 1<<20, 1<<50)
 }
 
 // hostPort checks an address in the form host:port with a port of at least

@@ -8,14 +8,6 @@ const leastLinger = time.Second
 
 func (d *decoder) checkREST(cfg *Config) {
 	r := cfg.REST
-	if r.Hold < 0 || r.Hold > 5*time.Minute {
-		d.wrong("rest.hold", "is %s, expected 0s to 5m", r.Hold)
-	}
-	if r.Remember < time.Second || r.Remember > time.Hour {
-		d.wrong("rest.remember", "is %s, expected 1s to 1h", r.Remember)
-	}
-	d.sizeWithin("rest.max_receive_size", r.MaxReceiveSize, 4<<10, 1<<30)
-	d.sizeWithin("rest.bodies_size", r.BodiesSize, 1<<20, 1<<50)
 	if r.Address == "" {
 		return
 	}

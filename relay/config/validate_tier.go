@@ -6,20 +6,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 func (d *decoder) checkTier(cfg *Config) {
 	t := cfg.Tier
 	d.checkRedis(t.Redis)
-	if t.Lease < time.Second || t.Lease > 5*time.Minute {
-		d.wrong("tier.lease", "is %s, expected 1s to 5m", t.Lease)
+	if b := t.Balance; b.RefusePercent <= b.HeadroomPercent || b.RefusePercent > 10_000 {
+		d.wrong("tier.balance.refuse_percent", "is %d, expected %d to 10000", b.RefusePercent, b.HeadroomPercent+1)
 	}
-	d.atLeast("tier.owner_timeout", t.OwnerTimeout, 100*time.Millisecond)
-	if t.HeadWait < 0 || t.HeadWait > time.Minute {
-		d.wrong("tier.head_wait", "is %s, expected 0s to 1m", t.HeadWait)
-	}
-	d.checkBalance(t.Balance)
 	d.checkPeer(t)
 	d.checkMembers(cfg)
 }
@@ -27,7 +21,6 @@ func (d *decoder) checkTier(cfg *Config) {
 var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func (d *decoder) checkRedis(r Redis) {
-	d.atLeast("tier.redis.timeout", r.Timeout, 10*time.Millisecond)
 	if !prefixForm.MatchString(r.Prefix) {
 		d.wrong("tier.redis.prefix", "is %q, expected letters, digits, - and _", shorten(r.Prefix))
 	}
@@ -60,21 +53,6 @@ func (d *decoder) readable(path, name string) {
 		return
 	}
 	_ = f.Close()
-}
-
-func (d *decoder) checkBalance(b Balance) {
-	for _, p := range []struct {
-		field            string
-		got, least, most int
-	}{
-		{"headroom_percent", b.HeadroomPercent, 1, 1000},
-		{"refuse_percent", b.RefusePercent, b.HeadroomPercent + 1, 10_000},
-		{"shed_percent", b.ShedPercent, 1, 100},
-	} {
-		if p.got < p.least || p.got > p.most {
-			d.wrong("tier.balance."+p.field, "is %d, expected %d to %d", p.got, p.least, p.most)
-		}
-	}
 }
 
 func (d *decoder) checkPeer(t Tier) {
@@ -148,6 +126,4 @@ func (d *decoder) checkLastGood(cfg *Config) {
 		d.wrong("last_good.directory", "is empty, expected where the state is kept")
 	}
 	d.readable("last_good.keys_file", l.KeysFile)
-	d.atLeast("last_good.delay", l.Delay, 100*time.Millisecond)
-	d.sizeWithin("last_good.max_size", l.MaxSize, 4<<10, 512<<20)
 }

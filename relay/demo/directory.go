@@ -14,10 +14,11 @@ import (
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"github.com/goccy/go-yaml"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/yamlpos"
 )
 
 // directory is the demo's own reading of the files that the relay serves: what
@@ -204,11 +205,11 @@ func parserOf(path string) func([]byte, proto.Message) error {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".yaml", ".yml":
 		return func(b []byte, m proto.Message) error {
-			b, err := yaml.YAMLToJSON(b)
+			doc, err := yamlpos.ToJSON(b, yamlpos.Limits{Bytes: 64 << 20, Values: 4 << 20})
 			if err != nil {
 				return err
 			}
-			return protojson.Unmarshal(b, m)
+			return protojson.Unmarshal(doc.Text, m)
 		}
 	case ".json":
 		return protojson.Unmarshal

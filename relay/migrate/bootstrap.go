@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"xdsrelay/relay/yamlpos"
 )
 
 // bootstrap is what counts of a bootstrap file.
@@ -34,7 +36,7 @@ var levels = map[string]string{"INFO": "info", "0": "info", "DEBUG": "debug", "1
 
 func (d *decoder) bootstrap(t *tree) (b bootstrap) {
 	for _, f := range t.fields {
-		if f.value.kind == isNull {
+		if f.value.kind == yamlpos.Null {
 			continue
 		}
 		switch f.name {
@@ -65,7 +67,7 @@ func (d *decoder) bootstrap(t *tree) (b bootstrap) {
 
 // inside checks that a section holds fields, and tells of those that it does not know.
 func (d *decoder) inside(f field, section string, known ...string) {
-	if f.value.kind != isFields {
+	if f.value.kind != yamlpos.Fields {
 		d.fail(f.at, "%s is %s, expected the fields %s", f.name, f.value.kind, strings.Join(known, ", "))
 		return
 	}
@@ -86,7 +88,7 @@ func (d *decoder) unknown(f field, section string) {
 
 func (d *decoder) address(t *tree, at place, what string) (a address) {
 	a.at = at
-	if t == nil || t.kind != isFields {
+	if t == nil || t.kind != yamlpos.Fields {
 		d.fail(at, "%s needs address and port_value", what)
 		return a
 	}

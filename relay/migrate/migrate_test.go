@@ -70,15 +70,15 @@ func TestMistakesHavePlaces(t *testing.T) {
 	for _, tc := range []struct{ file, want string }{
 		{"", "f: holds no fields"},
 		{"a: [", "f:1:4: not valid YAML"},
-		{"\xff", "f: is not UTF-8 text"},
+		{"\xff", "f:1:1: is not UTF-8 text"},
 		{"hello: 1", "f:1:1: is neither a bootstrap of xds-relay"},
 		{"fragments: {}", "f:1:1: fragments is not a list"},
 		{"fragments: []", "fragments is not a list of fragments, expected at least one"},
-		{"fragments: [{rules: []}]", "f:1:14: the rules of a fragment are not a list"},
+		{"fragments: [{rules: []}]", "f:1:13: the rules of a fragment are not a list"},
 		{"fragments: [{rulez: []}]", "f:1:14: unknown field rulez of a fragment, expected rules"},
 		{rulesOf(anyMatch, "{}"), "f:4:13: a result needs exactly one of and_result"},
 		{rulesOf("{any_match: false}", word), "f:3:24: any_match can only be true"},
-		{rulesOf("{any_match: true, not_match: {any_match: true}}", word), "f:3:13: a match needs exactly one of"},
+		{rulesOf("{any_match: true, not_match: {any_match: true}}", word), "f:3:12: a match needs exactly one of"},
 		{rulesOf("{and_match: {rules: [{any_match: true}]}}", word), "and_match has 1 entries, expected at least 2"},
 		{rulesOf("{request_type_match: {types: []}}", word), "needs a list of types"},
 		{rulesOf("{request_node_match: {id_match: {}}}", word), "f:3:44: exactly one of exact_match and regex_match is needed"},
@@ -89,15 +89,15 @@ func TestMistakesHavePlaces(t *testing.T) {
 		{rulesOf(anyMatch, "{request_node_fragment: {id_action: {regex_action: {pattern: a, replace: '$10'}}}}"), "group 10"},
 		{rulesOf(anyMatch, "{request_node_fragment: {id_action: {exact: false}}}"), "exact can only be true"},
 		{rulesOf("{not_match: {any_match: true}}", word), "f:1:1: no rule matches any request"},
-		{"fragments: *a", "f:1:12: the alias a has no anchor above it"},
+		{"fragments: *a", "f:1:12: an alias without an anchor above it"},
 		{"server: {address: {address: a, port_value: 1}}", "f:1:1: the bootstrap needs both server and origin_server"},
 		{"server: {address: {address: a, port_value: 70000}}", `the port is "70000", expected 0 to 65535`},
 		{"server: 1", "f:1:1: server is a single value, expected the fields address"},
 		{"server: {}\nlogging: {level: LOUD}", `f:2:18: the level is "LOUD", expected INFO`},
 		{"server: {}\ncache: {ttl: -1s}", `f:2:14: the ttl is "-1s", expected a time like 60s`},
-		{"server: {}\n---\nserver: {}", "f:3:7: a second YAML document begins here"},
+		{"server: {}\n---\nserver: {}", "f:3:1: a second YAML document begins here"},
 		{strings.Repeat("[", 80), "f:"},
-		{"a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]", "the file has more than 100000 values"},
+		{"a: &a [1,1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]", "f:5:32: more than 100000 values"},
 	} {
 		_, err := Translate(File{"f", []byte(tc.file)})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -152,5 +152,16 @@ func TestPageShowsWhatIsWritten(t *testing.T) {
 	res, err := Translate(File{"rules", []byte(rules)})
 	if err != nil || want == "" || !strings.HasSuffix(string(res.Text), "\n"+want) {
 		t.Errorf("error %v; it becomes\n%s", err, res.Text)
+	}
+}
+
+// A value's own fields win over those that << merges in, wherever << is written.
+func TestOwnFieldsWinOverMerged(t *testing.T) {
+	res, err := Translate(File{"f", []byte("server: &s {address: {address: a, port_value: 1}}\norigin_server:\n  <<: *s\n  address: {address: b, port_value: 2}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(res.Text), "b:2") {
+		t.Errorf("the origin is not b:2 in\n%s", res.Text)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"xdsrelay/relay/yamlpos"
 )
 
 // oldFields are the Node fields by the names and numbers that the first versions of
@@ -24,7 +26,7 @@ func (d *decoder) oldField(t *tree) string {
 		return "id"
 	}
 	name, ok := oldFields[v.text]
-	if v.kind != isScalar || !ok {
+	if !v.kind.Scalar() || !ok {
 		d.fail(v.at, "field is %q, expected NODE_ID, NODE_CLUSTER, NODE_LOCALITY_REGION, NODE_LOCALITY_ZONE or NODE_LOCALITY_SUBZONE", v.text)
 	}
 	return name
@@ -41,7 +43,7 @@ func (t *tree) has(names ...string) bool {
 }
 
 func (d *decoder) nodeMatch(t *tree) match {
-	if t.kind == isFields && t.has("field", "exact_match", "regex_match") {
+	if t.kind == yamlpos.Fields && t.has("field", "exact_match", "regex_match") {
 		if !d.fields(t, "request_node_match", "field", "exact_match", "regex_match") {
 			return match{}
 		}
@@ -63,7 +65,7 @@ func (d *decoder) nodeMatch(t *tree) match {
 
 // stringMatch compares a text, which a CEL expression gives.
 func (d *decoder) stringMatch(t *tree, value string) match {
-	if t.kind != isFields {
+	if t.kind != yamlpos.Fields {
 		d.fail(t.at, "what is compared with is %s, expected exact_match or regex_match", t.kind)
 		return match{}
 	}
@@ -106,7 +108,7 @@ func (d *decoder) localityMatch(t *tree) match {
 	}
 	for _, f := range t.fields {
 		value := "node.locality." + f.name
-		if f.value.kind == isScalar { // as it was for a while
+		if f.value.kind.Scalar() { // as it was for a while
 			m.of = append(m.of, match{op: isNode, cel: value + " == " + quote(f.value.text)})
 			continue
 		}
@@ -158,7 +160,7 @@ func (d *decoder) metadataPath(t *tree) (value, there string, ok bool) {
 	value = "node.metadata"
 	var guards []string
 	list := t.get("path")
-	if list == nil || list.kind != isList || len(list.items) == 0 {
+	if list == nil || list.kind != yamlpos.List || len(list.items) == 0 {
 		return "", "", false
 	}
 	for i, item := range list.items {

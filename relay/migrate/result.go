@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"xdsrelay/relay/yamlpos"
 )
 
 // maxPutIn is how long a text may be that regex.replace() puts in.
@@ -43,7 +45,7 @@ func (d *decoder) result(t *tree) []part {
 			return nil
 		}
 		of := v.get("result_predicates")
-		if of == nil || of.kind != isList {
+		if of == nil || of.kind != yamlpos.List {
 			d.fail(v.at, "and_result needs a list of result_predicates, expected at least two")
 			return nil
 		}
@@ -57,7 +59,7 @@ func (d *decoder) result(t *tree) []part {
 }
 
 func (d *decoder) nodeResult(t *tree) []part {
-	if t.kind == isFields && t.has("field", "action") {
+	if t.kind == yamlpos.Fields && t.has("field", "action") {
 		if !d.fields(t, "request_node_fragment", "field", "action") {
 			return nil
 		}

@@ -3,6 +3,8 @@ package migrate
 import (
 	"slices"
 	"strings"
+
+	"xdsrelay/relay/yamlpos"
 )
 
 // ruleFile is a file of aggregation rules: of each fragment, its rules.
@@ -62,7 +64,7 @@ func (d *decoder) note(at place, section, text string) {
 
 // fields checks that t has fields, and no other than the known ones.
 func (d *decoder) fields(t *tree, what string, known ...string) bool {
-	if t.kind != isFields {
+	if t.kind != yamlpos.Fields {
 		d.fail(t.at, "%s is %s, expected the fields %s", what, t.kind, strings.Join(known, ", "))
 		return false
 	}
@@ -81,7 +83,7 @@ func (d *decoder) one(t *tree, what string, known ...string) (string, *tree) {
 	if !d.fields(t, what, known...) {
 		return "", nil
 	}
-	if len(t.fields) != 1 || t.fields[0].value.kind == isNull {
+	if len(t.fields) != 1 || t.fields[0].value.kind == yamlpos.Null {
 		d.fail(t.at, "%s needs exactly one of %s", what, strings.Join(known, ", "))
 		return "", nil
 	}
@@ -89,7 +91,7 @@ func (d *decoder) one(t *tree, what string, known ...string) (string, *tree) {
 }
 
 func (d *decoder) list(t *tree, what string, least int) []*tree {
-	if t == nil || t.kind != isList {
+	if t == nil || t.kind != yamlpos.List {
 		return nil
 	}
 	if len(t.items) < least {
@@ -99,7 +101,7 @@ func (d *decoder) list(t *tree, what string, least int) []*tree {
 }
 
 func (d *decoder) text(t *tree, what string) string {
-	if t.kind != isScalar {
+	if !t.kind.Scalar() {
 		d.fail(t.at, "%s is %s, expected a text", what, t.kind)
 		return ""
 	}
@@ -108,7 +110,7 @@ func (d *decoder) text(t *tree, what string) string {
 
 // yes checks a field that can only be true.
 func (d *decoder) yes(t *tree, what string) {
-	if t.kind != isScalar || t.text != "true" {
+	if !t.kind.Scalar() || t.text != "true" {
 		d.fail(t.at, "%s can only be true", what)
 	}
 }
@@ -119,7 +121,7 @@ func (d *decoder) ruleFile(t *tree) ruleFile {
 		return out
 	}
 	fragments := t.get("fragments")
-	if fragments == nil || fragments.kind != isList || len(fragments.items) == 0 {
+	if fragments == nil || fragments.kind != yamlpos.List || len(fragments.items) == 0 {
 		d.fail(t.at, "fragments is not a list of fragments, expected at least one")
 		return out
 	}
@@ -128,7 +130,7 @@ func (d *decoder) ruleFile(t *tree) ruleFile {
 			continue
 		}
 		list := fragment.get("rules")
-		if list == nil || list.kind != isList || len(list.items) == 0 {
+		if list == nil || list.kind != yamlpos.List || len(list.items) == 0 {
 			d.fail(fragment.at, "the rules of a fragment are not a list, expected at least one rule")
 			continue
 		}
@@ -167,7 +169,7 @@ func (d *decoder) match(t *tree) match {
 			return m
 		}
 		of := v.get("rules")
-		if of == nil || of.kind != isList {
+		if of == nil || of.kind != yamlpos.List {
 			d.fail(v.at, "%s needs a list of rules, expected at least two", name)
 			return m
 		}
@@ -193,7 +195,7 @@ func (d *decoder) typeMatch(t *tree) match {
 		return m
 	}
 	list := t.get("types")
-	if list == nil || list.kind != isList || len(list.items) == 0 {
+	if list == nil || list.kind != yamlpos.List || len(list.items) == 0 {
 		d.fail(t.at, "request_type_match needs a list of types, expected at least one type URL")
 		return m
 	}

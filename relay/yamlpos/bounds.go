@@ -1,7 +1,4 @@
-// Package yamlbounds rejects YAML that costs the parser far more than its size: the stack
-// grows by kilobytes with each level of nesting, and the time by the square of the number of
-// documents. Packages that parse YAML call it first.
-package yamlbounds
+package yamlpos
 
 import (
 	"bytes"
@@ -9,17 +6,18 @@ import (
 )
 
 const (
-	// MaxDepth is how many levels of nesting a file may have.
-	MaxDepth = 500
+	maxDepth = 500 // levels of nesting; the stack of the parser grows by kilobytes with each
 
-	maxDocuments = 8 // marks of documents; only one document counts
+	// maxDocuments bounds the marks of documents, since the time of the parser grows by the
+	// square of their number. Only one document counts.
+	maxDocuments = 8
 )
 
-// Check returns the line at which a file exceeds a bound, counted from 1, and which one: 0 and
+// exceeds returns the line at which a file exceeds a bound, counted from 1, and which one: 0 and
 // "" for a file that may be parsed.
-func Check(b []byte) (line int, problem string) {
+func exceeds(b []byte) (line int, problem string) {
 	if line := tooDeep(b); line > 0 {
-		return line, fmt.Sprintf("nested more than %d levels deep", MaxDepth)
+		return line, fmt.Sprintf("nested more than %d levels deep", maxDepth)
 	}
 	documents := 0
 	for text := range bytes.Lines(b) {
@@ -52,7 +50,7 @@ func tooDeep(b []byte) (line int) {
 		default:
 			marks = 0
 		}
-		if open > MaxDepth || marks > MaxDepth {
+		if open > maxDepth || marks > maxDepth {
 			return line
 		}
 	}
