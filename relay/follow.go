@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"xdsrelay/relay/secure"
 )
 
 const (
@@ -46,14 +48,14 @@ func (n *Node) followSource(ctx context.Context) {
 
 // follower tells when a file is to be read again.
 type follower struct {
-	seen  look
-	looks int // since the file changed and was not read; 0 if it was
+	seen  os.FileInfo // nil for no file
+	looks int         // since the file changed and was not read; 0 if it was
 }
 
 // take takes how the file looks now. It returns whether it is to be read, and when to
 // look again.
-func (f *follower) take(now look) (read bool, pause time.Duration) {
-	changed := !now.same(f.seen)
+func (f *follower) take(now os.FileInfo) (read bool, pause time.Duration) {
+	changed := !secure.SameVersion(now, f.seen)
 	f.seen = now
 	switch {
 	case changed && f.looks < mostLooks:
@@ -66,24 +68,14 @@ func (f *follower) take(now look) (read bool, pause time.Duration) {
 	return false, lookPause
 }
 
-// look is what tells a file from what it was before.
-type look struct{ info os.FileInfo }
-
 // lookAt looks at a file. One that is not there looks like none.
-func lookAt(file string) look {
+func lookAt(file string) os.FileInfo {
 	if file == "" {
-		return look{}
+		return nil
 	}
 	info, err := os.Stat(file)
 	if err != nil {
-		return look{} // which reading it will tell
+		return nil // which reading it will report
 	}
-	return look{info}
-}
-
-func (l look) same(o look) bool {
-	if l.info == nil || o.info == nil {
-		return l.info == o.info
-	}
-	return os.SameFile(l.info, o.info) && l.info.ModTime().Equal(o.info.ModTime()) && l.info.Size() == o.info.Size()
+	return info
 }

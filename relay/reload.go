@@ -34,7 +34,7 @@ type settings struct {
 	// Fixed after construction.
 	source  Source
 	first   *config.Config // what the node was started with
-	seen    look           // how the file was then
+	seen    os.FileInfo    // how the file was then
 	outcome metric.Int64Counter
 
 	mu sync.Mutex

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func FuzzToken(f *testing.F) {
 				t.Fatalf("%q became the token %q", content, token)
 			}
 		}
-		token := &Token{&Watched[[]string]{value: tokens, stamps: []stamp{}, settled: true}}
+		token := &Token{&Watched[[]string]{value: tokens, stamps: []os.FileInfo{}, settled: true}}
 		if got := token.Current(); got != tokens[0] {
 			t.Errorf("shows %q, expected the first of %q", got, tokens)
 		}

@@ -28,18 +28,18 @@ type Watched[T any] struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	value   T
-	stamps  []stamp // of what was read last; nil to read it again in any case
-	settled bool    // the stamps tell any further change
-	failed  string  // the failure that was logged last; empty if there is none
+	stamps  []os.FileInfo // of what was read last; nil to read it again in any case
+	settled bool          // the stamps tell any further change
+	failed  string        // the failure that was logged last; empty if there is none
 }
 
-// stamp tells versions of a file apart.
-type stamp struct {
-	info os.FileInfo
-}
-
-func (s stamp) same(o stamp) bool {
-	return os.SameFile(s.info, o.info) && s.info.ModTime().Equal(o.info.ModTime()) && s.info.Size() == o.info.Size()
+// SameVersion reports whether two looks at a file saw the same version of it; nil is a file that is
+// not there.
+func SameVersion(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
 // Watch reads the files, each of 1 MiB at most, and gives what they hold to parse,
@@ -58,7 +58,7 @@ func (w *Watched[T]) Get() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.look()
-	if w.settled && slices.EqualFunc(now, w.stamps, stamp.same) {
+	if w.settled && slices.EqualFunc(now, w.stamps, SameVersion) {
 		return w.value
 	}
 	err := w.readLocked(now)
@@ -74,20 +74,20 @@ func (w *Watched[T]) Get() T {
 }
 
 // look returns the files' stamps, nil if one of them is not there.
-func (w *Watched[T]) look() []stamp {
-	stamps := make([]stamp, len(w.paths))
+func (w *Watched[T]) look() []os.FileInfo {
+	stamps := make([]os.FileInfo, len(w.paths))
 	for i, path := range w.paths {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil
 		}
-		stamps[i] = stamp{info}
+		stamps[i] = info
 	}
 	return stamps
 }
 
 // readLocked reads the files, whose stamps were taken before.
-func (w *Watched[T]) readLocked(before []stamp) error {
+func (w *Watched[T]) readLocked(before []os.FileInfo) error {
 	w.stamps, w.settled = nil, false
 	contents := make([][]byte, len(w.paths))
 	for i, path := range w.paths {
@@ -97,8 +97,8 @@ func (w *Watched[T]) readLocked(before []stamp) error {
 		}
 	}
 	now := time.Now()
-	w.stamps, w.settled = before, before != nil && !slices.ContainsFunc(before, func(s stamp) bool {
-		return now.Sub(s.info.ModTime()) < settles
+	w.stamps, w.settled = before, before != nil && !slices.ContainsFunc(before, func(info os.FileInfo) bool {
+		return now.Sub(info.ModTime()) < settles
 	})
 	value, err := w.parse(contents)
 	if err != nil {
