@@ -99,7 +99,11 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		t.answerLocked(by, woken)
 	case u.Mirror && stream.unsettled.IsZero():
 		stream.unsettled = began // the owner has more to send: this is between two states (E5)
+		stream.confidence.PartAnswered(began)
+	case u.Mirror:
+		stream.confidence.PartAnswered(began)
 	}
+	t.compareLocked(by)
 	return changed, mass
 }
 
@@ -161,6 +165,8 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	stream := &t.streams[by]
 	stream.stale, stream.doubted, stream.idled, stream.slept, stream.confirmedTo, stream.absent = false, false, false, time.Time{}, time.Time{}, nil
 	stream.assumed = nil
+	stream.confidence.Answered()
+	t.compareLocked(by)
 	if stream.asked == stream.answered {
 		return
 	}
@@ -190,6 +196,9 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 // and the wait for the first answer of a new stream: there is an answer, or none will arrive soon.
 func (t *Table) settleLocked(by int, woken map[*Subscription]struct{}) {
 	stream := &t.streams[by]
+	t.compareLocked(by)
+	stream.confidence.Released(t.streamAsOfLocked(by, time.Now()))
+	defer t.compareLocked(by)
 	if !stream.held && stream.unsettled.IsZero() {
 		return
 	}
@@ -210,6 +219,8 @@ func (t *Table) unholdLocked(by int, woken map[*Subscription]struct{}) {
 		return
 	}
 	stream.held = false
+	stream.confidence.HoldEnded()
+	t.compareLocked(by)
 	for _, s := range t.subs {
 		woken[s] = struct{}{}
 	}

@@ -207,6 +207,8 @@ func (tk *take) finish() (d Demand, ok bool) {
 	}
 	if stream.stale && !t.group.unreachable(1<<tk.feed.stream) {
 		stream.unsettled = time.Now()
+		stream.confidence.AskedMore(stream.unsettled)
+		t.compareLocked(tk.feed.stream)
 	}
 	return d, true
 }

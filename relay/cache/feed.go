@@ -136,6 +136,8 @@ func (f *Feed) absent(typ *resource.Type, names []string) int {
 		unknown := t.unknownLocked(f.stream, names)
 		if stream := &t.streams[f.stream]; stream.answered == 0 {
 			stream.doubted = true
+			stream.confidence.NamesAssumed()
+			t.compareLocked(f.stream)
 		} else {
 			t.noteAbsentLocked(f.stream, unknown)
 		}

@@ -28,6 +28,7 @@ func (f *Feed) Doubt() {
 		t.mu.Lock()
 		if stream := &t.streams[f.stream]; t.gen > 0 {
 			stream.doubted, stream.absent = true, nil
+			stream.confidence.Moved()
 			if stream.wanted > 0 {
 				t.unsettleLocked(f.stream, now)
 			}
@@ -41,6 +42,8 @@ func (t *Table) unsettleLocked(by int, now time.Time) {
 	stream := &t.streams[by]
 	stream.confirmedTo = t.streamAsOfLocked(by, now)
 	stream.unsettled = now
+	stream.confidence.AskedAgain(now, stream.confirmedTo)
+	t.compareLocked(by)
 }
 
 // Borrow records whether the stream is to another node from now on, or to its control plane. The
@@ -71,6 +74,7 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 	t.mu.RLock()
 	for i := range t.streams {
 		stream := &t.streams[i]
+		t.compareLocked(i)
 		if stream.wanted > 0 {
 			wanted |= 1 << i
 		}

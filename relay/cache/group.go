@@ -121,6 +121,13 @@ func (g *Group) resumeLocked() {
 			t.streams[i].held = known && t.streams[i].wanted > 0
 			t.streams[i].doubted, t.streams[i].absent = t.streams[i].doubted || known, nil
 			t.streams[i].idled = t.streams[i].idled || t.streams[i].live > 0
+			if known {
+				t.streams[i].confidence.Resumed(t.streams[i].live > 0)
+			}
+			if t.streams[i].held {
+				t.streams[i].confidence.HoldBegan()
+			}
+			t.compareLocked(i)
 		}
 		t.mu.Unlock()
 	}

@@ -132,6 +132,7 @@ func (t *Table) lacksWildcardLocked(by int) bool {
 
 // lacksLocked is what a stream lacks, whether or not its control plane has to be asked first.
 func (t *Table) lacksLocked(by int) Need {
+	t.compareLocked(by)
 	stream := &t.streams[by]
 	switch {
 	case stream.wanted == 0:
@@ -199,6 +200,7 @@ func (t *Table) confirmedLocked() bool {
 		if stream.wanted == 0 {
 			continue
 		}
+		t.compareLocked(i)
 		wanted++
 		if stream.answered == 0 || stream.stale || stream.doubted || stream.idled || !stream.slept.IsZero() || !stream.unsettled.IsZero() || !t.group.asksOrigin(i) {
 			return false

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/resource"
 )
 
@@ -90,8 +91,9 @@ type typeStreamState struct {
 	doubted         bool                    // its content may be old, and there is no answer since; see Feed.Doubt
 	idled           bool                    // it has resources from before the key was idle, and no answer since
 	slept           time.Time               // when the process began to sleep, if there is no answer since; see Cache.Slept
-	unsettled       time.Time               // since when a new stream has not answered, or the owner has more to send
-	confirmedTo     time.Time               // since then no stream has answered, nor been silent for long
+	confidence      confidence.Confidence
+	unsettled       time.Time // since when a new stream has not answered, or the owner has more to send
+	confirmedTo     time.Time // since then no stream has answered, nor been silent for long
 	// absent holds canonical names that do not exist: the control plane was silent when it was
 	// asked for them while the content was stale or doubted; nil otherwise.
 	absent map[string]struct{}

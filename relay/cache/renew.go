@@ -246,6 +246,7 @@ func (l *typeStreamState) restoredFrom(r *pendingRestore) {
 		l.restoredAsOf = r.snapshot.AsOf
 	}
 	l.stale = true
+	l.confidence.RestoredFrom(r.snapshot.AsOf)
 }
 
 // renewLocked replaces what was restored before by what proves to be newer. t.mu must be held.
@@ -329,6 +330,8 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) {
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
 	stream.claims++
 	stream.stale, stream.restoredAsOf = true, r.snapshot.AsOf
+	stream.confidence.RenewedFrom(r.snapshot.AsOf)
+	t.compareLocked(by)
 	t.settleRestoredLocked(by)
 }
 

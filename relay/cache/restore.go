@@ -251,6 +251,8 @@ func (t *Table) settleRestoredLocked(by int) {
 		return
 	}
 	stream.held = true
+	stream.confidence.HoldBegan()
+	t.compareLocked(by)
 	if t.holding == nil {
 		t.holding = time.AfterFunc(hold, t.release)
 	} else {

@@ -97,6 +97,11 @@ func (g *Group) sleptLocked(began time.Time) {
 			}
 			stream.held, stream.doubted, stream.absent = hold > 0, true, nil
 			stream.unsettled, stream.slept = now, began
+			stream.confidence.Woke(began, now)
+			if hold > 0 {
+				stream.confidence.HoldBegan()
+			}
+			t.compareLocked(i)
 		}
 		t.mu.Unlock()
 	}
@@ -125,8 +130,11 @@ func (c *Cache) confirmAwake(woke time.Time) {
 			for i := range t.streams {
 				stream := &t.streams[i]
 				if !stream.slept.IsZero() && !stream.stale && !stream.idled && g.upSince(i, woke) {
+					asOf := t.streamAsOfLocked(i, time.Now())
 					t.settleLocked(i, woken)
 					stream.doubted, stream.slept, stream.absent = false, time.Time{}, nil
+					stream.confidence.StayedUp(asOf)
+					t.compareLocked(i)
 					for _, s := range t.subs {
 						woken[s] = struct{}{}
 					}

@@ -62,6 +62,7 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s) || t.group.cache.asleep(),
 	}
 	for i := range t.streams {
+		t.compareLocked(i)
 		if at := t.streams[i].unsettled; at.After(h.Unsettled) {
 			h.Unsettled = at
 		}

@@ -17,14 +17,7 @@ func (f *flags) old() bool { return f.carried || f.slept || f.idled || f.stored 
 
 // possible reports whether the caller can cause an event.
 func (f *flags) possible(e Event) bool {
-	switch e {
-	case NamesAssumed:
-		return !f.answered || f.old()
-	case HoldBegan:
-		return f.old()
-	default:
-		return true
-	}
+	return e != HoldBegan || f.old()
 }
 
 func (f *flags) apply(e Event) {

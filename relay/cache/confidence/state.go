@@ -64,7 +64,8 @@ const (
 	Woke
 	// CopyRestored: something was restored from last known good, or from another node that had it.
 	CopyRestored
-	// NamesAssumed: the control plane has never answered, and has been silent for too long.
+	// NamesAssumed: the control plane has been silent for too long, and has never answered what it
+	// was asked.
 	NamesAssumed
 	// HoldBegan: clients have to wait.
 	HoldBegan

@@ -87,8 +87,9 @@ var rows = []transition{
 	{on: Woke, basis: missed, to: State{same, Awaiting}, effect: Forget | Start},
 
 	{on: CopyRestored, to: State{Restored, same}},
-	{on: NamesAssumed, basis: only(Unknown), to: State{Assumed, same}},
-	{on: NamesAssumed, basis: only(Assumed, Carried, Slept, Idled, Restored), to: keep},
+	// An answer that arrived before anything was asked is none.
+	{on: NamesAssumed, basis: trusted, to: State{Assumed, same}},
+	{on: NamesAssumed, basis: dubious, to: keep},
 
 	{on: HoldBegan, basis: dubious, wait: silent, to: State{same, Held}},
 	{on: HoldBegan, basis: dubious, wait: awaiting, to: State{same, HeldAwaiting}},
