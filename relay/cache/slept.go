@@ -95,13 +95,10 @@ func (g *Group) sleptLocked(began time.Time) {
 			if known := t.gen > 0 || stream.answered > 0; !known || stream.wanted == 0 {
 				continue
 			}
-			stream.held, stream.doubted, stream.absent = hold > 0, true, nil
-			stream.unsettled, stream.slept = now, began
-			stream.confidence.Woke(began, now)
+			t.effectLocked(i, stream.confidence.Woke(began, now), nil)
 			if hold > 0 {
 				stream.confidence.HoldBegan()
 			}
-			t.compareLocked(i)
 		}
 		t.mu.Unlock()
 	}
@@ -128,16 +125,9 @@ func (c *Cache) confirmAwake(woke time.Time) {
 		for _, t := range g.Tables() {
 			t.mu.Lock()
 			for i := range t.streams {
-				stream := &t.streams[i]
-				if !stream.slept.IsZero() && !stream.stale && !stream.idled && g.upSince(i, woke) {
+				if g.upSince(i, woke) {
 					asOf := t.streamAsOfLocked(i, time.Now())
-					t.settleLocked(i, woken)
-					stream.doubted, stream.slept, stream.absent = false, time.Time{}, nil
-					stream.confidence.StayedUp(asOf)
-					t.compareLocked(i)
-					for _, s := range t.subs {
-						woken[s] = struct{}{}
-					}
+					t.effectLocked(i, t.streams[i].confidence.StayedUp(asOf), woken)
 				}
 			}
 			t.mu.Unlock()
