@@ -29,7 +29,7 @@ var layers = map[string][]string{
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder"},
 	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine"},
 	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
+	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence"},
 	"relay/load":        {"relay/aggregation", "relay/lockorder"},
 	"relay/secure":      {},
 	"relay/trace":       {},
@@ -40,9 +40,10 @@ var layers = map[string][]string{
 	"relay/yamlpos":     {},
 	"relay/lockorder":   {},
 
-	// Pure packages below one that does I/O.
-	"upstream/conversation": {"relay/cache", "relay/resource"},
-	"upstream/quarantine":   {"relay/resource"},
+	// Pure packages below one that does I/O, or has locks.
+	"relay/cache/confidence": {},
+	"upstream/conversation":  {"relay/cache", "relay/resource"},
+	"upstream/quarantine":    {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
 	"relay/demo":        {"relay", "relay/yamlpos"},
@@ -60,7 +61,7 @@ var layers = map[string][]string{
 // pure lists the parts that do no I/O and start no goroutines, and impure the
 // packages that would be a way to do so.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "upstream/conversation", "upstream/quarantine"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "upstream/conversation", "upstream/quarantine"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 )
 
@@ -118,7 +119,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
 			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/redact, relay/aggregation, relay/resource, relay/lockorder, and in tests relay/xdstest, shard/redistest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
-			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder"},
+			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/confidence"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
 			"relay/admin/a.go imports xdsrelay/relay: nothing below the node imports it"},
 		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,

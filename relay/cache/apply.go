@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/resource"
 )
 
@@ -98,8 +99,8 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	case !u.Partial:
 		t.noteUnjudgedLocked(by, live, began)
 		t.answerLocked(by, woken)
-	case u.Mirror && stream.unsettled.IsZero():
-		stream.unsettled = began // the owner has more to send: this is between two states (E5)
+	case u.Mirror:
+		stream.confidence.PartAnswered(began) // this is between two states (E5)
 	}
 	return changed, mass
 }
@@ -158,9 +159,8 @@ func (l *typeStreamState) settleVersion(u Update, exact bool) {
 // answerLocked records that a stream has answered all that it was asked, and wakes the
 // subscriptions that waited for that.
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
-	t.settleLocked(by, woken)
 	stream := &t.streams[by]
-	stream.stale, stream.doubted, stream.idled, stream.slept, stream.confirmedTo, stream.absent = false, false, false, time.Time{}, time.Time{}, nil
+	t.effectLocked(by, stream.confidence.Answered(), woken)
 	stream.assumed = nil
 	if stream.asked == stream.answered {
 		return
@@ -187,31 +187,27 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	}
 }
 
-// settleLocked ends the withholding of possibly old content of a stream (see Group.resumeLocked),
-// and the wait for the first answer of a new stream: there is an answer, or none will arrive soon.
-func (t *Table) settleLocked(by int, woken map[*Subscription]struct{}) {
-	stream := &t.streams[by]
-	if !stream.held && stream.unsettled.IsZero() {
-		return
+// effectLocked does what a transition of a stream's confidence does besides changing its state.
+// woken may be nil if the transition wakes no clients.
+func (t *Table) effectLocked(by int, e confidence.Effect, woken map[*Subscription]struct{}) {
+	if e&confidence.Forget != 0 {
+		t.streams[by].absent = nil
 	}
-	if !stream.unsettled.IsZero() {
-		stream.confirmedTo = t.streamAsOfLocked(by, time.Now())
-	}
-	stream.held, stream.unsettled = false, time.Time{}
-	for _, s := range t.subs {
-		woken[s] = struct{}{}
+	if e&confidence.Wake != 0 {
+		for _, s := range t.subs {
+			woken[s] = struct{}{}
+		}
 	}
 }
 
-// unholdLocked ends the withholding because its time has passed, which confirms nothing: the wait
-// for the first answer of a new stream continues.
+// releaseLocked ends the waits of clients for a stream that will not answer soon.
+func (t *Table) releaseLocked(by int, woken map[*Subscription]struct{}) {
+	asOf := t.streamAsOfLocked(by, time.Now())
+	t.effectLocked(by, t.streams[by].confidence.Released(asOf), woken)
+}
+
+// unholdLocked ends the withholding of possibly old content because its time has passed, which
+// confirms nothing.
 func (t *Table) unholdLocked(by int, woken map[*Subscription]struct{}) {
-	stream := &t.streams[by]
-	if !stream.held {
-		return
-	}
-	stream.held = false
-	for _, s := range t.subs {
-		woken[s] = struct{}{}
-	}
+	t.effectLocked(by, t.streams[by].confidence.HoldEnded(), woken)
 }

@@ -224,7 +224,7 @@ func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
 		t.holds = true
 	}
 	g.names[name] = then
-	g.restored = g.restored || t.streams[by].stale
+	g.restored = g.restored || t.streams[by].confidence.FromLastGood()
 }
 
 // lost is a child that was removed or emptied so recently that it is restored if its parents are
@@ -254,8 +254,8 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	}
 	if len(t.lost) < maxLost {
 		l := &lost{res: old, stream: by, at: time.Now(), gap: gap{from, t.gen}}
-		if l.asOf = l.at; t.streams[by].stale {
-			l.asOf, l.restored = t.streams[by].restoredAsOf, true
+		if l.asOf = l.at; t.streams[by].confidence.FromLastGood() {
+			l.asOf, l.restored = t.streams[by].confidence.RestoredAsOf(), true
 		}
 		t.lost[old.Key] = l
 	}

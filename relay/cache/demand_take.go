@@ -92,7 +92,7 @@ func (t *Table) beginTakeLocked(f *Feed, all bool) *take {
 	tk.out.WildcardChanged = stream.dirtyAll && (tk.out.Wildcard || stream.askedAll)
 	if all {
 		if stream.asked > 0 && stream.wanted > 0 && t.gen > 0 {
-			t.unsettleLocked(f.stream, time.Now())
+			t.askedAgainLocked(f.stream, time.Now())
 		}
 		tk.out.WildcardChanged = tk.out.Wildcard
 		stream.ghosts = nil // a new stream states what the relay holds (C8)
@@ -205,8 +205,8 @@ func (tk *take) finish() (d Demand, ok bool) {
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
 		return d, false
 	}
-	if stream.stale && !t.group.unreachable(1<<tk.feed.stream) {
-		stream.unsettled = time.Now()
+	if !t.group.unreachable(1 << tk.feed.stream) {
+		stream.confidence.AskedMore(time.Now())
 	}
 	return d, true
 }

@@ -135,7 +135,7 @@ func (f *Feed) absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) (Update, bool) {
 		unknown := t.unknownLocked(f.stream, names)
 		if stream := &t.streams[f.stream]; stream.answered == 0 {
-			stream.doubted = true
+			stream.confidence.NamesAssumed()
 		} else {
 			t.noteAbsentLocked(f.stream, unknown)
 		}
@@ -218,7 +218,7 @@ func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 // uncertain, and the control plane has not been asked since, or may still answer.
 func (t *Table) wasAbsentLocked(stream int, name string) bool {
 	l := &t.streams[stream]
-	if _, is := l.absent[name]; is || !l.stale && !l.doubted {
+	if _, is := l.absent[name]; is || !l.confidence.Unconfirmed() {
 		return false
 	}
 	return !t.existsLocked(name) && !t.failedLocked(name)

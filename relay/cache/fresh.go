@@ -1,10 +1,10 @@
 package cache
 
-import "time"
+import (
+	"time"
 
-// freshAfter is how long a new stream may take to answer for a type: a control plane may have
-// nothing to send.
-const freshAfter = 5 * time.Second
+	"xdsrelay/relay/cache/confidence"
+)
 
 // Fresh reports whether the content of a stream's tables is what its control plane serves now: the
 // stream is established, and has answered.
@@ -27,20 +27,18 @@ func (f *Feed) Doubt() {
 	for _, t := range f.group.Tables() {
 		t.mu.Lock()
 		if stream := &t.streams[f.stream]; t.gen > 0 {
-			stream.doubted, stream.absent = true, nil
+			t.effectLocked(f.stream, stream.confidence.Moved(), nil)
 			if stream.wanted > 0 {
-				t.unsettleLocked(f.stream, now)
+				t.askedAgainLocked(f.stream, now)
 			}
 		}
 		t.mu.Unlock()
 	}
 }
 
-// unsettleLocked records that a new stream still has to answer.
-func (t *Table) unsettleLocked(by int, now time.Time) {
-	stream := &t.streams[by]
-	stream.confirmedTo = t.streamAsOfLocked(by, now)
-	stream.unsettled = now
+// askedAgainLocked records that a new stream still has to answer.
+func (t *Table) askedAgainLocked(by int, now time.Time) {
+	t.streams[by].confidence.AskedAgain(now, t.streamAsOfLocked(by, now))
 }
 
 // Borrow records whether the stream is to another node from now on, or to its control plane. The
@@ -64,17 +62,18 @@ func (f *Feed) Borrow(is bool) {
 // plane was unreachable, and has not answered since. cut says that the control plane is unreachable
 // now. For restored and idle content the control plane gets no versions, so it has to answer,
 // however long that takes; a control plane that was only unreachable may have nothing to send, so
-// its silence counts after [freshAfter]. The content is doubtful to a node as well that still has
-// to be asked (see [Feed.Unasked]).
+// its silence counts after [confidence.Silence]. The content is doubtful to a node as well that
+// still has to be asked (see [Feed.Unasked]).
 func (t *Table) Doubtful(node string) (is, cut bool) {
 	var wanted, old uint64 // sets of streams
+	now := time.Now()
 	t.mu.RLock()
 	for i := range t.streams {
 		stream := &t.streams[i]
 		if stream.wanted > 0 {
 			wanted |= 1 << i
 		}
-		if stream.stale || stream.idled || !stream.unsettled.IsZero() && time.Since(stream.unsettled) < freshAfter {
+		if stream.confidence.Is(confidence.Older, now) {
 			old |= 1 << i
 		}
 	}
@@ -87,7 +86,7 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 			continue
 		}
 		down := g.streams[i].upstream.Err != nil
-		is = is || down || g.streams[i].borrowed || old&(1<<i) != 0 || g.streams[i].unasked(node, time.Now())
+		is = is || down || g.streams[i].borrowed || old&(1<<i) != 0 || g.streams[i].unasked(node, now)
 		cut = cut || down
 	}
 	return is, cut
@@ -97,6 +96,5 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 func (t *Table) awaits(stream int) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	at := t.streams[stream].unsettled
-	return t.streams[stream].held || !at.IsZero() && time.Since(at) < freshAfter || t.waitsForOthersLocked(stream, false)
+	return t.streams[stream].confidence.Is(confidence.Open, time.Now()) || t.waitsForOthersLocked(stream, false)
 }

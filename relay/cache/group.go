@@ -117,10 +117,14 @@ func (g *Group) resumeLocked() {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
 		for i := range t.streams {
-			known := t.gen > 0 || t.streams[i].answered > 0 // also knowledge that names are absent
-			t.streams[i].held = known && t.streams[i].wanted > 0
-			t.streams[i].doubted, t.streams[i].absent = t.streams[i].doubted || known, nil
-			t.streams[i].idled = t.streams[i].idled || t.streams[i].live > 0
+			stream := &t.streams[i]
+			if known := t.gen > 0 || stream.answered > 0; !known { // also knowledge that names are absent
+				continue
+			}
+			t.effectLocked(i, stream.confidence.Resumed(stream.live > 0), nil)
+			if stream.wanted > 0 {
+				stream.confidence.HoldBegan()
+			}
 		}
 		t.mu.Unlock()
 	}
@@ -129,7 +133,7 @@ func (g *Group) resumeLocked() {
 
 // release ends the waits of clients for a stream whose control plane cannot be reached: the hold of
 // resumeLocked, and answers that may not arrive soon.
-func (g *Group) release(by int) { g.endWaits(by, (*Table).settleLocked) }
+func (g *Group) release(by int) { g.endWaits(by, (*Table).releaseLocked) }
 
 // unholdAll ends the hold of resumeLocked on all streams because its time has passed.
 func (g *Group) unholdAll() {

@@ -114,7 +114,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 		}
 		return nil
 	}
-	if len(gone) == 0 || !t.holdBackLocked(by, gone, stream.stale) {
+	if len(gone) == 0 || !t.holdBackLocked(by, gone, stream.confidence.FromLastGood()) {
 		return nil
 	}
 	mass.HeldBack = true

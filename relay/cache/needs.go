@@ -3,6 +3,8 @@ package cache
 import (
 	"slices"
 	"time"
+
+	"xdsrelay/relay/cache/confidence"
 )
 
 // Other nodes of a tier may have what this node lacks while nothing arrives from the control plane.
@@ -138,7 +140,7 @@ func (t *Table) lacksLocked(by int) Need {
 		return NeedNothing
 	case len(stream.unanswered) > 0, t.lacksWildcardLocked(by):
 		return NeedContent
-	case stream.stale, stream.idled, !stream.slept.IsZero(), t.tierHead != nil && t.tierHead.behind:
+	case stream.confidence.Missed(), t.tierHead != nil && t.tierHead.behind:
 		return NeedNewer
 	}
 	return NeedNothing
@@ -168,26 +170,13 @@ func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
 
 // streamAsOfLocked is asOfLocked for the content of one stream.
 func (t *Table) streamAsOfLocked(by int, now time.Time) time.Time {
-	stream := &t.streams[by]
-	if stream.stale {
-		if written := t.writtenLocked(); written.After(stream.restoredAsOf) {
-			return written // the owner of the key had that from the control plane then
-		}
-		return stream.restoredAsOf
-	}
 	up, lost := t.group.lostAt(by)
-	silent := stream.unsettled.Add(freshAfter) // from then on the control plane had nothing to send
-	switch {
-	case up && !stream.idled && (stream.unsettled.IsZero() || !now.Before(silent)):
-		return now
-	case !stream.slept.IsZero() && lost.After(stream.slept) && lost.Before(silent):
-		return stream.slept
-	case !stream.confirmedTo.IsZero() && (stream.unsettled.IsZero() || lost.Before(silent)):
-		return stream.confirmedTo // what arrived on the lost stream was about other types
-	case stream.mirroredAsOf.After(lost):
-		return stream.mirroredAsOf
+	stream := &t.streams[by]
+	e := confidence.Evidence{Up: up, Lost: lost, Mirrored: stream.mirroredAsOf}
+	if stream.confidence.FromLastGood() {
+		e.Written = t.writtenLocked()
 	}
-	return lost
+	return stream.confidence.AsOf(now, e)
 }
 
 // confirmedLocked reports whether the control planes of all interests have answered on this node's
@@ -200,7 +189,7 @@ func (t *Table) confirmedLocked() bool {
 			continue
 		}
 		wanted++
-		if stream.answered == 0 || stream.stale || stream.doubted || stream.idled || !stream.slept.IsZero() || !stream.unsettled.IsZero() || !t.group.asksOrigin(i) {
+		if stream.answered == 0 || !stream.confidence.Confirms() || !t.group.asksOrigin(i) {
 			return false
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/resource"
 )
 
@@ -82,18 +83,11 @@ type typeStreamState struct {
 	postponed       bool                    // do not ask on the present stream before other nodes are asked; see first.go
 	ghosts          map[string]string       // as the control plane spells them
 	differences     bool                    // the control plane tracks what it has sent
-	held            bool                    // content is withheld; see Group.resumeLocked
-	stale           bool                    // it has restored content, and no answer since; see Group.RestoreFrom
-	restoredAsOf    time.Time               // while it is stale: Snapshot.AsOf of that content
+	confidence      confidence.Confidence   // whether its content may be old; see effectLocked
 	mirroredAsOf    time.Time               // Update.AsOf of the last answer
 	claims          uint64                  // see Feed.Claims
-	doubted         bool                    // its content may be old, and there is no answer since; see Feed.Doubt
-	idled           bool                    // it has resources from before the key was idle, and no answer since
-	slept           time.Time               // when the process began to sleep, if there is no answer since; see Cache.Slept
-	unsettled       time.Time               // since when a new stream has not answered, or the owner has more to send
-	confirmedTo     time.Time               // since then no stream has answered, nor been silent for long
 	// absent holds canonical names that do not exist: the control plane was silent when it was
-	// asked for them while the content was stale or doubted; nil otherwise.
+	// asked for them while the content was unconfirmed; nil otherwise.
 	absent map[string]struct{}
 	// assumed are canonical names that count as absent without an answer; see assumed.go.
 	assumed map[string]struct{}
@@ -206,7 +200,7 @@ func (t *Table) judgedLocked(name string) bool {
 // set has been answered, and its content cannot be old (K14).
 func (t *Table) wildJudgedLocked() bool {
 	stream := t.wildStream()
-	return t.wildKnownLocked() && stream != nil && !stream.stale && !stream.doubted
+	return t.wildKnownLocked() && stream != nil && !stream.confidence.Unconfirmed()
 }
 
 // streamsOfLocked iterates over the streams that s has interests on.
@@ -226,7 +220,7 @@ func (t *Table) streamsOfLocked(s *Subscription) func(yield func(*typeStreamStat
 // heldLocked reports whether a stream of s withholds content that may be old.
 func (t *Table) heldLocked(s *Subscription) bool {
 	for stream := range t.streamsOfLocked(s) {
-		if stream.held {
+		if stream.confidence.Withheld() {
 			return true
 		}
 	}

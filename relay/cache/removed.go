@@ -89,7 +89,7 @@ func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) 
 	}
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
-		if stream := &t.streams[f.stream]; !stream.stale && !stream.idled && stream.slept.IsZero() {
+		if stream := &t.streams[f.stream]; !stream.confidence.Missed() {
 			look(t, func(name string) bool {
 				at, is := stream.removed[name]
 				return is && at.After(resumed)

@@ -248,14 +248,6 @@ func (k *Snapshot) same(o *Snapshot) bool {
 	})
 }
 
-// restoredFrom records that the stream's content includes something of r.
-func (l *typeStreamState) restoredFrom(r *pendingRestore) {
-	if !l.stale || r.snapshot.AsOf.Before(l.restoredAsOf) {
-		l.restoredAsOf = r.snapshot.AsOf
-	}
-	l.stale = true
-}
-
 // renewLocked replaces what was restored before by what proves to be newer. t.mu must be held.
 func (t *Table) renewLocked(r *pendingRestore) {
 	for _, one := range r.snapshot.Resources { // present resources need no memory twice
@@ -280,11 +272,11 @@ const noticed = 5 * time.Second
 func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
 	stream := &t.streams[by]
 	switch {
-	case stream.live == 0 && stream.answered == 0 && !stream.stale:
+	case stream.live == 0 && stream.answered == 0 && !stream.confidence.FromLastGood():
 		return false // it is taken once there is interest in it
-	case stream.stale && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now())):
+	case stream.confidence.FromLastGood() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now())):
 		return true
-	case (stream.idled || !stream.slept.IsZero()) && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(noticed)):
+	case stream.confidence.Missed() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(noticed)):
 		return true
 	}
 	if t.tierHead == nil || !t.tierHead.behind || r.snapshot.TableDigest.Behind || !t.group.unreachable(1<<by) {
@@ -336,7 +328,7 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) {
 	}
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
 	stream.claims++
-	stream.stale, stream.restoredAsOf = true, r.snapshot.AsOf
+	stream.confidence.RenewedFrom(r.snapshot.AsOf)
 	t.settleRestoredLocked(by)
 }
 

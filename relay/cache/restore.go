@@ -11,7 +11,7 @@ import (
 // It then behaves as if it had been idle with that content: what clients ask for is present at
 // once, is withheld from them while the control plane may answer, and is served if it does not.
 // Resources are restored on first interest, because unsubscribed ones would never be refreshed. The
-// table is stale until the control plane has answered, and until then no name counts as removed
+// content is unconfirmed until the control plane has answered: no name counts as removed before
 // (K14).
 
 // noVersion marks a copy whose version the control plane may use for other content by now.
@@ -180,7 +180,7 @@ func (t *Table) restoreWildcardLocked() {
 		t.streams[stream].claims++
 	}
 	t.wild.seq = min(t.wild.seq, t.streams[t.wild.stream].answered)
-	t.streams[t.wild.stream].restoredFrom(r)
+	t.streams[t.wild.stream].confidence.RestoredFrom(r.snapshot.AsOf)
 	t.settleRestoredLocked(t.wild.stream)
 }
 
@@ -226,14 +226,14 @@ func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resourc
 	u.put(res)
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
 	t.entries[res.Key].copyFrom(stream).version = noVersion
-	t.streams[stream].restoredFrom(r)
+	t.streams[stream].confidence.RestoredFrom(r.snapshot.AsOf)
 	r.taken[res.Key] = struct{}{}
 }
 
 // settleRestoredLocked updates the state of a stream after content of it was restored.
 func (t *Table) settleRestoredLocked(by int) {
 	stream := &t.streams[by]
-	if !stream.stale {
+	if !stream.confidence.FromLastGood() {
 		return
 	}
 	stream.version = ""
@@ -250,7 +250,7 @@ func (t *Table) settleRestoredLocked(by int) {
 	if hold <= 0 || !t.group.mayImprove(by) || t.group.over() {
 		return
 	}
-	stream.held = true
+	stream.confidence.HoldBegan()
 	if t.holding == nil {
 		t.holding = time.AfterFunc(hold, t.release)
 	} else {
@@ -319,7 +319,7 @@ func (g *Group) restoreWanted(stream int) {
 // answered yet.
 func (t *Table) staleLocked() bool {
 	for i := range t.streams {
-		if t.streams[i].stale {
+		if t.streams[i].confidence.FromLastGood() {
 			return true
 		}
 	}
@@ -335,7 +335,7 @@ func (f *Feed) Stale(typ *resource.Type) bool {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.streams[f.stream].stale
+	return t.streams[f.stream].confidence.FromLastGood()
 }
 
 // Settled reports whether the stream's control plane has answered for something that clients ask
@@ -352,7 +352,7 @@ func (f *Feed) Settled(typ *resource.Type) bool {
 	if t.wild.demanded() && t.wild.stream == f.stream && !t.hasAnswered(&t.wild) {
 		open++
 	}
-	return !stream.stale && stream.wanted > open
+	return !stream.confidence.FromLastGood() && stream.wanted > open
 }
 
 // dropRestoreLocked drops restorable content that no client has asked for within the linger time,

@@ -95,8 +95,10 @@ func (g *Group) sleptLocked(began time.Time) {
 			if known := t.gen > 0 || stream.answered > 0; !known || stream.wanted == 0 {
 				continue
 			}
-			stream.held, stream.doubted, stream.absent = hold > 0, true, nil
-			stream.unsettled, stream.slept = now, began
+			t.effectLocked(i, stream.confidence.Woke(began, now), nil)
+			if hold > 0 {
+				stream.confidence.HoldBegan()
+			}
 		}
 		t.mu.Unlock()
 	}
@@ -123,13 +125,9 @@ func (c *Cache) confirmAwake(woke time.Time) {
 		for _, t := range g.Tables() {
 			t.mu.Lock()
 			for i := range t.streams {
-				stream := &t.streams[i]
-				if !stream.slept.IsZero() && !stream.stale && !stream.idled && g.upSince(i, woke) {
-					t.settleLocked(i, woken)
-					stream.doubted, stream.slept, stream.absent = false, time.Time{}, nil
-					for _, s := range t.subs {
-						woken[s] = struct{}{}
-					}
+				if g.upSince(i, woke) {
+					asOf := t.streamAsOfLocked(i, time.Now())
+					t.effectLocked(i, t.streams[i].confidence.StayedUp(asOf), woken)
 				}
 			}
 			t.mu.Unlock()

@@ -91,7 +91,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	answered, seen := false, make([]resource.Digest, len(t.streams))
 	for i := range t.streams {
 		stream := &t.streams[i]
-		answered = answered || stream.answered > 0 || stream.stale
+		answered = answered || stream.answered > 0 || stream.confidence.FromLastGood()
 		if len(stream.guard.names) > 0 {
 			k.HeldBack = true
 			if until := stream.guard.until; !until.IsZero() && (k.HoldUntil.IsZero() || until.Before(k.HoldUntil)) {

@@ -182,7 +182,7 @@ func (t *Table) describeLocked(e *entry) NameInfo {
 		stream := &t.streams[e.stream]
 		if e.version == noVersion {
 			i.Version = e.res.Version
-			if stream.stale {
+			if stream.confidence.FromLastGood() {
 				i.Problem = &Problem{Message: staleMessage}
 			}
 		}

@@ -62,7 +62,7 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s) || t.group.cache.asleep(),
 	}
 	for i := range t.streams {
-		if at := t.streams[i].unsettled; at.After(h.Unsettled) {
+		if at := t.streams[i].confidence.Since(); at.After(h.Unsettled) {
 			h.Unsettled = at
 		}
 	}
@@ -229,7 +229,7 @@ func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *chil
 // Nothing counts as removed because of it (K14).
 func (t *Table) doubtsLocked(s *Subscription) bool {
 	for stream := range t.streamsOfLocked(s) {
-		if stream.stale || stream.doubted {
+		if stream.confidence.Unconfirmed() {
 			return true
 		}
 	}
@@ -256,7 +256,7 @@ func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
 // nothing else would wake them.
 func (t *Table) noteAbsentLocked(by int, names []string) {
 	stream := &t.streams[by]
-	if len(names) == 0 || !stream.stale && !stream.doubted {
+	if len(names) == 0 || !stream.confidence.Unconfirmed() {
 		return
 	}
 	if stream.absent == nil {

@@ -201,7 +201,7 @@ func (t *Table) writtenLocked() time.Time {
 // restored, or is from before the key was idle or the process slept.
 func (t *Table) outdatedLocked() bool {
 	a := t.tierHead
-	return a != nil && a.behind && (a.later || slices.ContainsFunc(t.streams, func(l typeStreamState) bool { return l.stale || l.idled || !l.slept.IsZero() }))
+	return a != nil && a.behind && (a.later || slices.ContainsFunc(t.streams, func(l typeStreamState) bool { return l.confidence.Missed() }))
 }
 
 // behindUntilLocked is until when the table counts as behind; zero if it does not.
@@ -222,7 +222,7 @@ func (t *Table) behindUntilLocked() time.Time {
 // is of another time, which is later because heads are written first.
 func (t *Table) provenLocked() bool {
 	return t.tierHead != nil && t.tierHead.behind && !t.tierHead.head.Own && t.pendingRestore != nil && t.pendingRestore.snapshot.Recorded && len(t.streams) == 1 &&
-		t.streams[0].stale && t.pendingRestore.digest[0] != t.tierHead.head.Digest
+		t.streams[0].confidence.FromLastGood() && t.pendingRestore.digest[0] != t.tierHead.head.Digest
 }
 
 // Await makes sure that the clients of w's subscription are woken when the table has changed, or

@@ -1,0 +1,6 @@
+//go:build race
+
+package confidence
+
+// checked makes illegal transitions panic.
+const checked = true
