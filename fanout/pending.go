@@ -20,7 +20,6 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	s.repeatLocked(ts, now)
 	s.oweLocked(ts)
-	ts.Mark(conversation.Unreachable, h.Unreachable && (h.Names > 0 || h.Wildcard))
 	v := s.viewOf(ts, &h)
 	if v.News = ts.HasNews(h.Gen); !v.News {
 		ts.NoNews()
@@ -85,6 +84,7 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Subscription
 			return h, false
 		}
 	}
+	ts.Mark(conversation.Unreachable, h.Unreachable && (h.Names > 0 || h.Wildcard))
 	if ts.Wait = s.mayAnswerLocked(ts, &h); ts.Wait != conversation.NothingNew {
 		return h, false
 	}
