@@ -215,22 +215,6 @@ func TestNoStateAndNoOrigin(t *testing.T) {
 	})
 }
 
-// TestNoStateAndNoOriginOfTheWildcard: K15: a client that asks only for everything of a type, of
-// which nothing is known, can fall back, too.
-func TestNoStateAndNoOriginOfTheWildcard(t *testing.T) {
-	both(t, func(t *testing.T, delta bool) {
-		w := newWorld(t, func(c *Config) { c.OriginTimeout = 3 * short })
-		known := w.open(delta)
-		known.Subscribe(eds, "a")
-		w.asked(eds, "a")
-		w.origin().Down(errors.New("gone"))
-		lost := w.open(delta)
-		lost.Subscribe(cds)
-		lost.Quiet(t, short)
-		refusedWith(t, lost, codes.Unavailable, "cannot be reached")
-	})
-}
-
 // B37, K13, K14: a client that reconnects while the origin is down is compared with the available
 // content. A resource that it alone holds counts as gone only once the origin says so.
 func TestResumeWhileTheOriginIsDown(t *testing.T) {
