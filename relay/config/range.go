@@ -35,11 +35,8 @@ func outside(v reflect.Value, span string) string {
 	if span == "" {
 		return ""
 	}
-	other, span, or := strings.Cut(span, "|")
-	if !or {
-		other, span = "", other
-	}
-	least, most, _ := strings.Cut(span, "..")
+	other, least, most := partsOf(span)
+	or := other != ""
 	if or && compareTo(v, other) == 0 || compareTo(v, least) >= 0 && (most == "" || compareTo(v, most) <= 0) {
 		return ""
 	}
@@ -57,6 +54,15 @@ func outside(v reflect.Value, span string) string {
 		return other + " or " + expected
 	}
 	return expected
+}
+
+// partsOf returns the value before the bar of a range and its bounds, each empty if there is none.
+func partsOf(span string) (other, least, most string) {
+	if before, after, ok := strings.Cut(span, "|"); ok {
+		other, span = before, after
+	}
+	least, most, _ = strings.Cut(span, "..")
+	return other, least, most
 }
 
 // compareTo compares a value with a text of its type, as in the file. A test reads all such texts.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -97,6 +99,49 @@ func TestOutside(t *testing.T) {
 	} {
 		if got := outside(reflect.ValueOf(tc.value), tc.span); got != tc.want {
 			t.Errorf("%v in %q: %q, expected %q", tc.value, tc.span, got, tc.want)
+		}
+	}
+}
+
+// TestSchemaRanges holds that the schema has the ranges of numbers.
+func TestSchemaRanges(t *testing.T) {
+	type bounds struct {
+		Minimum, Maximum, Const *float64
+		AnyOf                   []bounds
+	}
+	var schema struct {
+		Properties map[string]struct{ Properties map[string]bounds }
+	}
+	if err := json.Unmarshal(Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"listen.max_names":           "1.. ",
+		"listen.ack_timeout":         "",
+		"cache.max_removal_percent":  "0..100 ",
+		"limits.memory_percent":      "=0 10..95 ",
+		"limits.types_per_stream":    "1..64 ",
+		"tier.owner_timeout":         "",
+		"telemetry.client_spans":     "0..16 ",
+		"limits.requests_per_second": "0.. ",
+	} {
+		section, field, _ := strings.Cut(path, ".")
+		got := ""
+		is, there := schema.Properties[section].Properties[field]
+		for _, b := range append([]bounds{is}, is.AnyOf...) {
+			if b.Const != nil {
+				got += fmt.Sprintf("=%v ", *b.Const)
+			}
+			if b.Minimum != nil {
+				got += fmt.Sprintf("%v..", *b.Minimum)
+				if b.Maximum != nil {
+					got += fmt.Sprint(*b.Maximum)
+				}
+				got += " "
+			}
+		}
+		if !there || got != want {
+			t.Errorf("%s: %q, expected %q", path, got, want)
 		}
 	}
 }

@@ -111,6 +111,7 @@ func schemaOf(c map[string]string, v reflect.Value) object {
 		for _, f := range fieldsOf(t) {
 			inner := v.FieldByIndex(f.Index)
 			p := append(object{{"description", commentOf(c, t, f)}}, schemaOf(c, inner)...)
+			p = append(p, boundsOf(inner.Kind(), f.Tag.Get("range"))...)
 			if text, ok := defaultText(inner); ok {
 				p = append(p, member{"default", text})
 			}
@@ -131,6 +132,23 @@ func schemaOf(c map[string]string, v reflect.Value) object {
 		return object{{"type", "number"}}
 	}
 	return object{{"type", "string"}}
+}
+
+// boundsOf describes the range of a number. Durations and sizes are texts, for which JSON Schema has
+// no ranges.
+func boundsOf(kind reflect.Kind, span string) object {
+	if span == "" || kind != reflect.Int && kind != reflect.Float64 {
+		return nil
+	}
+	other, least, most := partsOf(span)
+	bounds := object{{"minimum", json.Number(least)}}
+	if most != "" {
+		bounds = append(bounds, member{"maximum", json.Number(most)})
+	}
+	if other != "" {
+		return object{{"anyOf", []object{{{"const", json.Number(other)}}, bounds}}}
+	}
+	return bounds
 }
 
 // choices are the words that a type takes.
