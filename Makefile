@@ -146,7 +146,7 @@ pages: ## write again the pages that are made from the code, which tests compare
 	$(GO) test $(NOPGO) ./relay/config -count 1
 	$(GO) test $(NOPGO) ./relay -run 'TestLimitsPage|TestMetricsPage|TestWhoGetsWhat' -count 1 -args -update
 	$(GO) test $(NOPGO) ./relay/conformance ./relay/hostile/amplify ./bench/scenario -run TestPage -count 1 -args -update
-	$(GO) test $(NOPGO) ./fanout/conversation -run TestTransitions -count 1 -args -update
+	$(GO) test $(NOPGO) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence -run TestTransitions -count 1 -args -update
 	$(GO) test $(NOPGO) ./cmd/xdsrelay -count 1 -args -update
 
 vet: ## run go vet, on the end-to-end tests too
