@@ -60,7 +60,8 @@
 // # Goroutines
 //
 //	per process    one per port; the workers of the pool, one per processor; Redis: members,
-//	               heads (listen, check, write) and hints; the balancer, limits, rechecks,
+//	               heads (listen, check, write), and for each subscription to hints the receiver
+//	               and one that adds what is newly wanted; the balancer, limits, rechecks,
 //	               certificates, reload, the comparison of nodes, samples (see [Node.Run])
 //	per key        the receiver and the runner of its stream. In a tier also its keeper and the
 //	               search for content that it lacks, and on the owner the writer of tier heads,

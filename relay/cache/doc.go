@@ -89,7 +89,7 @@
 //	answers to clients   subscription_state.go, changes.go, pick.go, pick_notes.go, part.go, names.go, arrived.go,
 //	                     content.go, unreachable.go
 //	errors and TTLs      resource_error.go, errored.go, ttl.go
-//	removal guard        guard.go, children.go, removed.go
+//	removal guard        guard.go, guard_renew.go, children.go, removed.go
 //	last known good      snapshot.go, restore.go, renew.go
 //	tier heads           tier_head.go, tier_head_trace.go, table_digest.go
 //	status               info.go, status.go, history.go, applied.go, ask.go, lacks.go, missing.go, whose.go

@@ -29,7 +29,7 @@ type Watched[T any] struct {
 	// Guarded by mu.
 	value   T
 	stamps  []os.FileInfo // of what was read last; nil to read it again in any case
-	settled bool          // the stamps tell any further change
+	settled bool          // any further change will show in the stamps
 	failed  string        // the failure that was logged last; empty if there is none
 }
 
