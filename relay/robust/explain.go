@@ -51,7 +51,7 @@ func concerns(of, e *record.Event) bool {
 		return true
 	case record.OriginOpen, record.OriginEnd:
 		return of.Key == "" || e.Key == of.Key
-	case record.OriginState, record.OriginSent:
+	case record.OriginState, record.OriginSent, record.OriginAcked:
 		return e.Key == of.Key && e.Type == of.Type && mentions(of, e)
 	case record.ClientOpen, record.ClientGot, record.ClientEnd:
 		return e.Client == of.Client && (of.Type == "" || e.Type == "" || e.Type == of.Type)

@@ -10,6 +10,7 @@ type history struct {
 	serials []int
 	since   []time.Duration // when it became like that
 	served  []bool          // whether the control plane sent it to anyone like that, or its set without it
+	acked   []bool          // whether a node has accepted it like that
 	hidden  []bool          // whether the control plane was away for as long as it was like that
 }
 
@@ -25,31 +26,40 @@ func (h *history) add(serial int, at time.Duration, hidden bool) {
 
 func (h *history) append(serial int, since time.Duration, hidden bool) {
 	h.serials, h.since = append(h.serials, serial), append(h.since, since)
-	h.served, h.hidden = append(h.served, false), append(h.hidden, hidden)
+	h.served, h.acked, h.hidden = append(h.served, false), append(h.acked, false), append(h.hidden, hidden)
 }
 
 // show notes that the control plane is back.
 func (h *history) show() { h.hidden[len(h.hidden)-1] = false }
 
 // serve notes that the control plane sends the resource like that.
-func (h *history) serve(serial int) {
+func (h *history) serve(serial int) { h.mark(h.served, serial) }
+
+// ack notes that a node has accepted the resource like that.
+func (h *history) ack(serial int) { h.mark(h.acked, serial) }
+
+func (h *history) mark(in []bool, serial int) {
 	for at := len(h.serials) - 1; at >= 0; at-- {
 		if h.serials[at] == serial {
-			h.served[at] = true
+			in[at] = true
 			return
 		}
 	}
 }
 
-// servedBefore is what was sent last before a time, which nodes then had: changes that follow
-// one another at once are sent as one. It is absent where nothing was sent.
-func (h *history) servedBefore(at int) (serial int) {
+// heldBefore reports whether nodes may have had a resource as a serial says last before a time:
+// changes that follow one another at once are sent as one, and what is sent on a connection that
+// has stalled may not arrive.
+func (h *history) heldBefore(at, serial int) bool {
 	for at--; at >= 0; at-- {
-		if h.served[at] && h.serials[at] != absent {
-			return h.serials[at]
+		switch {
+		case h.served[at] && h.serials[at] == serial:
+			return true
+		case h.acked[at] && h.serials[at] != absent:
+			return false
 		}
 	}
-	return absent
+	return false
 }
 
 // find is the first time at or after another at which the resource was as a serial says, and

@@ -111,6 +111,12 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 				h.serve(absent)
 			}
 		}
+	case record.OriginAcked:
+		for _, r := range e.Resources {
+			if h := j.histories[resourceID{e.Key, e.Type, r.Name}]; h != nil {
+				h.ack(r.Serial)
+			}
+		}
 	case record.NodeDown, record.NodeUp:
 		j.trouble(e.Node)
 		if e.Why != cutOffWhy {

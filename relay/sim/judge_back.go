@@ -57,7 +57,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 // says, and may meet others later that hold that back.
 func (j *judge) givesBack(e *record.Event, id resourceID, at, serial int) bool {
 	h := j.histories[id]
-	return j.world.plan.Guard && h.serials[at] == absent && serial != absent && serial == h.servedBefore(at) &&
+	return j.world.plan.Guard && h.serials[at] == absent && serial != absent && h.heldBefore(at, serial) &&
 		(e.Type != xdstest.ListenerType || j.holdsBack(e, id))
 }
 

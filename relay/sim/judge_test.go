@@ -126,6 +126,7 @@ func TestHiddenHistory(t *testing.T) {
 // more than half of them went.
 func TestJudgeGivenBack(t *testing.T) {
 	sent := func(e record.Event) record.Event { e.Kind = record.OriginSent; return e }
+	acked := func(e record.Event) record.Event { e.Kind = record.OriginAcked; return e }
 	listener := func(e record.Event) record.Event { e.Type = xdstest.ListenerType; return e }
 	client := func(name string) []record.Event {
 		c := came(name)
@@ -145,7 +146,8 @@ func TestJudgeGivenBack(t *testing.T) {
 	}{
 		"as it was":            {events: slices.Concat(served, gone)},
 		"without the guard":    {events: slices.Concat(served, gone), alone: true, found: true},
-		"older":                {events: slices.Concat(served, []record.Event{has(2, "a"), sent(has(2, "a"))}, gone), found: true},
+		"older":                {events: slices.Concat(served, []record.Event{has(2, "a"), sent(has(2, "a")), acked(has(2, "a"))}, gone), found: true},
+		"newer did not arrive": {events: slices.Concat(served, []record.Event{acked(has(1, "a")), has(2, "a"), sent(has(2, "a"))}, gone)},
 		"newer was never sent": {events: slices.Concat(served, []record.Event{has(2, "a")}, gone)},
 		"a listener":           {events: slices.Concat(served, gone), is: listener, found: true},
 		"all listeners":        {events: slices.Concat(served, []record.Event{has(absent, "b")}, gone), is: listener},

@@ -60,6 +60,10 @@ func sent(typeURL string, resources ...record.Resource) record.Event {
 	return record.Event{Kind: record.OriginSent, Key: "k", Stream: 900, Type: typeURL, Resources: resources}
 }
 
+func accepted(typeURL string, resources ...record.Resource) record.Event {
+	return record.Event{Kind: record.OriginAcked, Key: "k", Stream: 900, Type: typeURL, Resources: resources}
+}
+
 func got(stream int, typeURL string, resources ...record.Resource) record.Event {
 	return record.Event{Kind: record.ClientGot, Stream: stream, Type: typeURL, Delta: true, Resources: resources}
 }

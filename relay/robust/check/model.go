@@ -13,8 +13,8 @@ type Model struct {
 	begun     bool
 	rest      int // number of the last time of rest
 	histories map[resourceID]*history
-	names     map[kind][]string // names that the origin ever had
-	served    map[resourceID]map[int]bool
+	names     map[kind][]string            // names that the origin ever had
+	reached   map[resourceID]map[int]reach // how far it got, by serial
 	failed    map[resourceID]time.Duration // when a client was first sent an error of it
 	// withdrawn: when the origin said to nodes that it is gone, within the last times.
 	withdrawn map[resourceID][]time.Duration
@@ -26,6 +26,15 @@ type Model struct {
 	streams   map[int]*stream            // open ones of clients
 	nodes     map[string]*nodeStatus     // by name
 }
+
+// reach is how far a state of a resource got from the origin.
+type reach int
+
+const (
+	unsent      reach = iota
+	awaitingACK       // sent to a node, which may not have received it
+	acked             // a node has it
+)
 
 // kind is a type of one key.
 type kind struct{ key, typeURL string }
@@ -54,7 +63,7 @@ type nodeStatus struct {
 
 func newModel() *Model {
 	return &Model{
-		histories: make(map[resourceID]*history), names: make(map[kind][]string), served: make(map[resourceID]map[int]bool),
+		histories: make(map[resourceID]*history), names: make(map[kind][]string), reached: make(map[resourceID]map[int]reach),
 		failed: make(map[resourceID]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), asked: make(map[nodeKind]time.Duration), said: make(map[kind]time.Duration), clients: make(map[string]*client),
 		streams: make(map[int]*stream), nodes: make(map[string]*nodeStatus),
 	}
@@ -71,14 +80,10 @@ func (m *Model) apply(e *record.Event) {
 		delete(m.upstream, e.Stream)
 	case record.OriginSent:
 		m.said[kind{e.Key, e.Type}] = e.At
-		for _, r := range e.Resources {
-			id := resourceID{kind{e.Key, e.Type}, r.Name}
-			if m.served[id] == nil {
-				m.served[id] = make(map[int]bool)
-			}
-			m.served[id][r.Serial] = true
-		}
+		m.reach(e, awaitingACK)
 		m.withdraw(e)
+	case record.OriginAcked:
+		m.reach(e, acked)
 	case record.ClientNew:
 		m.clients[e.Client] = newClient(e)
 	case record.ClientAway, record.ClientBack:
@@ -153,6 +158,17 @@ func (m *Model) state(e *record.Event) {
 	}
 }
 
+// reach notes how far the resources of a response got.
+func (m *Model) reach(e *record.Event, how reach) {
+	for _, r := range e.Resources {
+		id := resourceID{kind{e.Key, e.Type}, r.Name}
+		if m.reached[id] == nil {
+			m.reached[id] = make(map[int]reach)
+		}
+		m.reached[id][r.Serial] = max(how, m.reached[id][r.Serial])
+	}
+}
+
 // withdraw notes what a response of the origin's says to be gone.
 func (m *Model) withdraw(e *record.Event) {
 	of := kind{e.Key, e.Type}
@@ -169,19 +185,23 @@ func (m *Model) withdraw(e *record.Event) {
 	}
 }
 
-// servedBefore is the last position before one in the history of a resource at which the control
-// plane had and served it: what it had while it was away nobody knows. -1 for none.
-func (m *Model) servedBefore(id resourceID, at int) int {
+// heldBefore is a position before one in the history of a resource, at which it had a serial, and
+// after which no node got another state of it for sure: -1 for none. What the control plane had
+// while it was away nobody knows, and what it sends on a connection that has stalled may not arrive.
+func (m *Model) heldBefore(id resourceID, at, serial int) int {
 	h := m.histories[id]
 	if h == nil {
 		return -1
 	}
 	for at--; at >= 0; at-- {
-		if m.served[id][h.serials[at]] {
-			break
+		switch how := m.reached[id][h.serials[at]]; {
+		case how != unsent && h.serials[at] == serial:
+			return at
+		case how == acked:
+			return -1
 		}
 	}
-	return at
+	return -1
 }
 
 // wanted is what the origin has of what a client subscribes to: serials by name.

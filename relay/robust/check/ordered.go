@@ -9,8 +9,8 @@ import (
 
 // ordered: on a stream, a resource goes through the states that it had at the
 // origin in their order. States may be left out; none comes again unless the origin
-// went back to it. The removal guard may give back what was removed, as it was last
-// served: what clusters and listeners refer to, and listeners that other nodes hold back.
+// went back to it. The removal guard may give back what was removed, as nodes had it
+// last: what clusters and listeners refer to, and listeners that other nodes hold back.
 type ordered struct {
 	hold  time.Duration                  // fixed: of the removal guard, 0 without it
 	at    map[*stream]map[resourceID]int // how far in its history a resource is
@@ -48,7 +48,7 @@ func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
 		h := m.histories[id]
 		if to := h.find(serial, at[id]); to >= 0 {
 			at[id] = to
-		} else if before := m.servedBefore(id, at[id]); before >= 0 && h.serials[at[id]] == absent && h.serials[before] == serial && v.givesBack(m, id, e.At) {
+		} else if before := m.heldBefore(id, at[id], serial); before >= 0 && h.serials[at[id]] == absent && v.givesBack(m, id, e.At) {
 			at[id] = before
 		} else if before := h.find(serial, 0); before >= 0 {
 			wrong = append(wrong, fmt.Sprintf("%s of %s is back at %s, after %s", name, record.ShortType(e.Type), said(serial), said(h.serials[at[id]])))

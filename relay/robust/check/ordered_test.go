@@ -49,10 +49,20 @@ func TestOrderedWithTheGuard(t *testing.T) {
 	mustBeFine(t, wrong(back...))
 	mustFind(t, wrong(then(back, got(1, endpointType, res("a", 2)))...), "a of ClusterLoadAssignment is back at @2, after @6")
 
+	// What was sent may not have arrived, so nodes may have what was accepted before; no older.
+	unheard := start(accepted(endpointType, res("a", 2)), origin(endpointType, "a", 6), sent(endpointType, res("a", 6)), origin(endpointType, "a", 0), removed(1, endpointType, "a"))
+	mustBeFine(t, wrong(then(unheard, got(1, endpointType, res("a", 2)))...))
+	mustBeFine(t, wrong(then(unheard, got(1, endpointType, res("a", 6)))...))
+	heard := start(origin(endpointType, "a", 6), sent(endpointType, res("a", 6)), accepted(endpointType, res("a", 6)), origin(endpointType, "a", 7),
+		sent(endpointType, res("a", 7)), origin(endpointType, "a", 0), removed(1, endpointType, "a"))
+	mustBeFine(t, wrong(then(heard, got(1, endpointType, res("a", 6)))...))
+	mustFind(t, wrong(then(heard, got(1, endpointType, res("a", 2)))...), "a of ClusterLoadAssignment is back at @2, after its removal")
+
 	// What the control plane had while it was away is not what nodes knew last.
 	away := start(origin(endpointType, "a", 7), origin(endpointType, "a", 0), removed(1, endpointType, "a"), got(1, endpointType, res("a", 2)))
 	mustBeFine(t, wrong(away...))
-	was := start(origin(endpointType, "a", 7), sent(endpointType, res("a", 7)), origin(endpointType, "a", 0), removed(1, endpointType, "a"), got(1, endpointType, res("a", 2)))
+	was := start(origin(endpointType, "a", 7), sent(endpointType, res("a", 7)), accepted(endpointType, res("a", 7)),
+		origin(endpointType, "a", 0), removed(1, endpointType, "a"), got(1, endpointType, res("a", 2)))
 	mustFind(t, wrong(was...), "a of ClusterLoadAssignment is back at @2, after its removal")
 
 	// Nothing refers to listeners: more than half of them went at once, and the hold lasts.

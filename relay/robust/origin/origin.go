@@ -34,7 +34,13 @@ type Origin struct {
 
 	// Apart from mu, which is held while the state changes.
 	streamsMu sync.Mutex
-	streams   map[int]string // guarded by streamsMu; keys by stream
+	streams   map[int]*stream // guarded by streamsMu; by number
+}
+
+// stream is an open stream that has asked for something.
+type stream struct {
+	key        string
+	unanswered map[string]record.Event // responses without an ACK or a NACK, by nonce
 }
 
 // Set is what a key has: serials by type URL and name.
@@ -53,7 +59,7 @@ func (s Set) clone() Set {
 // New makes an origin of a state origin, with all names for each key. With keeps, what is
 // asked for by name never goes.
 func New(state *xdstest.StateOrigin, to *record.Recorder, keys []string, size int, keeps bool) *Origin {
-	o := &Origin{state: state, to: to, size: size, keeps: keeps, content: make(map[string]Set), streams: make(map[int]string)}
+	o := &Origin{state: state, to: to, size: size, keeps: keeps, content: make(map[string]Set), streams: make(map[int]*stream)}
 	o.state.Watch(o.watch)
 	for _, key := range keys {
 		full := make(Set)
@@ -225,35 +231,61 @@ func (o *Origin) watch(e xdstest.Event) {
 		if err != nil {
 			return // it builds its responses itself: there are no others
 		}
-		o.to.Add(record.Event{
-			Kind: record.OriginSent, Stream: e.Stream, Key: o.keyOf(e.Stream), Type: f.TypeURL, Delta: f.Delta, Version: f.Version,
+		sent := record.Event{
+			Kind: record.OriginSent, Stream: e.Stream, Type: f.TypeURL, Delta: f.Delta, Version: f.Version,
 			Resources: Resources(f), Removed: f.Removed, Bytes: proto.Size(e.Response),
+		}
+		o.on(e.Stream, func(s *stream) {
+			sent.Key = s.key
+			s.unanswered[f.Nonce] = sent
 		})
+		o.to.Add(sent)
 	case e.Ended:
-		if o.keyOf(e.Stream) != "" {
-			o.to.Add(record.Event{Kind: record.OriginEnd, Stream: e.Stream, Key: o.keyOf(e.Stream)})
+		if key, open := o.end(e.Stream); open {
+			o.to.Add(record.Event{Kind: record.OriginEnd, Stream: e.Stream, Key: key})
 		}
 	}
 }
 
-// request notes the key of a stream, which the first request tells.
+// request notes the key of a stream, which the first request tells, and what is accepted.
 func (o *Origin) request(e xdstest.Event) {
-	if o.keyOf(e.Stream) != "" {
+	answered, acked := record.Event{}, false
+	if o.on(e.Stream, func(s *stream) {
+		answered, acked = s.unanswered[e.Request.Nonce]
+		delete(s.unanswered, e.Request.Nonce)
+	}) {
+		if acked && e.Request.IsAck() {
+			o.to.Add(record.Event{Kind: record.OriginAcked, Stream: e.Stream, Key: answered.Key, Type: answered.Type, Resources: answered.Resources})
+		}
 		return
 	}
 	key := e.Request.Node.GetCluster()
-	o.streamOf(e.Stream, key)
+	o.open(e.Stream, key)
 	o.to.Add(record.Event{Kind: record.OriginOpen, Stream: e.Stream, Key: key, Why: e.Request.Node.GetId()})
 }
 
-func (o *Origin) keyOf(stream int) string {
+// on does something with a stream that has asked for something; false if there is none.
+func (o *Origin) on(number int, do func(*stream)) bool {
 	o.streamsMu.Lock()
 	defer o.streamsMu.Unlock()
-	return o.streams[stream]
+	s := o.streams[number]
+	if s != nil {
+		do(s)
+	}
+	return s != nil
 }
 
-func (o *Origin) streamOf(stream int, key string) {
+func (o *Origin) open(number int, key string) {
 	o.streamsMu.Lock()
 	defer o.streamsMu.Unlock()
-	o.streams[stream] = key
+	o.streams[number] = &stream{key: key, unanswered: make(map[string]record.Event)}
+}
+
+// end forgets a stream, and returns its key; false if it has asked for nothing.
+func (o *Origin) end(number int) (key string, open bool) {
+	open = o.on(number, func(s *stream) { key = s.key })
+	o.streamsMu.Lock()
+	defer o.streamsMu.Unlock()
+	delete(o.streams, number)
+	return key, open
 }

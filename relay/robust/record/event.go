@@ -20,6 +20,7 @@ const (
 	OriginState Kind = "origin-state"
 	OriginOpen  Kind = "origin-open"  // a stream's first request, which tells the key
 	OriginSent  Kind = "origin-sent"  // a response
+	OriginAcked Kind = "origin-acked" // the ACK of a response, with what that had in it
 	OriginEnd   Kind = "origin-ended" // a stream is over
 
 	// ClientNew: there is a client now; Wants tells what it subscribes to.
