@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"cmd/xdsbench":      {"bench"},
 	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine"},
+	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
 	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
 	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence"},
 	"relay/load":        {"relay/aggregation", "relay/lockorder"},
@@ -44,6 +44,7 @@ var layers = map[string][]string{
 	"relay/cache/confidence": {},
 	"upstream/conversation":  {"relay/cache", "relay/resource"},
 	"upstream/quarantine":    {"relay/resource"},
+	"upstream/resume":        {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
 	"relay/demo":        {"relay", "relay/yamlpos"},
@@ -61,7 +62,7 @@ var layers = map[string][]string{
 // pure lists the parts that do no I/O and start no goroutines, and impure the
 // packages that would be a way to do so.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "upstream/conversation", "upstream/quarantine"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "upstream/conversation", "upstream/quarantine", "upstream/resume"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 )
 
