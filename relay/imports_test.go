@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"cmd/xdsbench":      {"bench"},
 	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine"},
+	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
 	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
 	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence", "relay/cache/table"},
 	"relay/load":        {"relay/aggregation", "relay/lockorder"},
@@ -45,6 +45,7 @@ var layers = map[string][]string{
 	"relay/cache/table":      {"relay/resource"},
 	"upstream/conversation":  {"relay/cache", "relay/resource"},
 	"upstream/quarantine":    {"relay/resource"},
+	"upstream/resume":        {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
 	"relay/demo":        {"relay", "relay/yamlpos"},
@@ -63,11 +64,11 @@ var layers = map[string][]string{
 // that would be a way to do the first, and clock the functions that do the last. lockless are those
 // of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
 
-	lockless = []string{"relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine"}
+	lockless = []string{"relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume"}
 	locks    = []string{"sync", "sync/atomic", module + "/relay/lockorder"}
 )
 
