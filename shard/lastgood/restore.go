@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -43,7 +42,7 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(k.life, cancel)()
-	for pause := time.Second; ; pause = min(2*pause, longestPause) {
+	for pauses := storePauses(); ; {
 		if !take(ctx, k.reading) {
 			return
 		}
@@ -55,7 +54,7 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause/2 + rand.N(pause)):
+		case <-time.After(pauses.NextBackOff()):
 		}
 	}
 }
