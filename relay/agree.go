@@ -138,16 +138,23 @@ func (n *Node) watchAgreement(ctx context.Context) {
 	}
 }
 
-// compareTerms asks all nodes, and says what has changed.
-func (n *Node) compareTerms(ctx context.Context) {
+// askAllTerms asks all nodes, and returns by how much the clocks of those that answer are ahead of
+// this node's, too.
+func (n *Node) askAllTerms(ctx context.Context) (answers []told, ahead map[string]time.Duration) {
 	salt := make([]byte, terms.LeastSalt)
 	_, _ = rand.Read(salt) // never fails
 	before := n.clock.Now()
-	answers, _ := ops.AskAll[told](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
+	answers, _ = ops.AskAll[told](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
+	return answers, offsetsOf(answers, before, n.clock.Now())
+}
+
+// compareTerms asks all nodes, and says what has changed.
+func (n *Node) compareTerms(ctx context.Context) {
+	answers, ahead := n.askAllTerms(ctx)
 	if ctx.Err() != nil {
 		return
 	}
-	n.compareClocks(answers, before, n.clock.Now())
+	n.compareClocks(ahead)
 	came, went := n.agreement.note(n.name, answers, n.everybody().All(), time.Now())
 	log := n.part(logs.Tier)
 	for _, d := range came {

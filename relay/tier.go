@@ -58,8 +58,10 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 		return err
 	}
 	n.add(part{
-		watch: func(ctx context.Context) { n.tier.WatchPulse(ctx, n.cache.Beat, n.slept) },
-		stop:  n.tier.Close,
+		watch: func(ctx context.Context) {
+			n.tier.WatchPulse(ctx, tier.Pulse{Beat: n.cache.Beat, Doubt: n.cache.Doubt, Slept: n.slept, ClockSet: n.clockSet})
+		},
+		stop: n.tier.Close,
 	})
 	return nil
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -29,6 +30,10 @@ func (c *Cache) Beat(most time.Duration) {
 		c.wakeAll()
 	}
 }
+
+// Doubt takes the last beat back, as if the next one were late: no client is served until it is
+// there.
+func (c *Cache) Doubt() { c.beat.most.Store(math.MinInt64) }
 
 // asleep reports whether a beat is late. The caller then serves no client, and is called again
 // after the next beat.

@@ -159,3 +159,24 @@ func TestMissedBeat(t *testing.T) {
 		}
 	})
 }
+
+// TestDoubt: what takes the last beat back counts as a late one, until the next.
+func TestDoubt(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.feed.Up()
+		w.apply(clusters, res("a", "1"))
+		w.cache.Beat(2 * time.Second)
+		w.woke()
+		w.nap()
+		w.cache.Doubt()
+		if !c.head().Held {
+			t.Error("served while it is unknown whether the process ran")
+		}
+		w.cache.Beat(2 * time.Second)
+		if c.head().Held || !w.woke()[c.w.sub] {
+			t.Error("the next beat wakes nobody")
+		}
+	})
+}

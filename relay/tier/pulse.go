@@ -12,24 +12,45 @@ type pulse struct {
 	wall    time.Time     // the same by the wall clock, which may be set
 }
 
-// beat records that the process runs. It returns for how long the process did not run, if that was
-// longer than most by either clock, and otherwise zero.
-func (p *pulse) beat(running time.Duration, wall time.Time, most time.Duration) (slept time.Duration) {
-	if !p.wall.IsZero() {
-		slept = max(running-p.running, wall.Sub(p.wall))
-	}
-	p.running, p.wall = running, wall
-	if slept <= most {
-		return 0
-	}
-	return slept
+// missed is a time for which a process seems not to have run.
+type missed struct {
+	slept time.Duration // by either clock; zero if it was not longer than the process may be late
+	// stopped is how much of it the monotonic clock shows. If that is not too long, the machine was
+	// suspended, or its wall clock was set forward.
+	stopped time.Duration
 }
 
-// WatchPulse calls slept when the process did not run for so long that other nodes may have taken
+// beat records that the process runs. It returns what it missed: a time longer than most.
+func (p *pulse) beat(running time.Duration, wall time.Time, most time.Duration) (m missed) {
+	if !p.wall.IsZero() {
+		m.stopped = running - p.running
+		m.slept = max(m.stopped, wall.Sub(p.wall))
+	}
+	p.running, p.wall = running, wall
+	if m.slept <= most {
+		return missed{}
+	}
+	return m
+}
+
+// Pulse is what WatchPulse calls. All fields are required.
+type Pulse struct {
+	// Beat records that the process runs, and will call Beat again within most.
+	Beat func(most time.Duration)
+	// Doubt takes the last beat back: clients wait until the next one.
+	Doubt func()
+	// Slept is called when the process did not run from a time on.
+	Slept func(began time.Time)
+	// ClockSet reports whether the wall clock was set forward by a time since a moment, rather than
+	// the machine suspended for that time. It returns within a second.
+	ClockSet func(ctx context.Context, by time.Duration, since time.Time) bool
+}
+
+// WatchPulse calls Slept when the process did not run for so long that other nodes may have taken
 // over its keys: they have newer content, and so may clients that reconnect from them (K12). It
-// calls beat at intervals shorter than most while the process runs, and after slept. It returns
+// calls Beat at intervals shorter than most while the process runs, and after Slept. It returns
 // when ctx ends, and at once on a node without peers.
-func (t *Tier) WatchPulse(ctx context.Context, beat func(most time.Duration), slept func(began time.Time)) {
+func (t *Tier) WatchPulse(ctx context.Context, to Pulse) {
 	if t.cfg.Peers == nil {
 		return
 	}
@@ -40,15 +61,29 @@ func (t *Tier) WatchPulse(ctx context.Context, beat func(most time.Duration), sl
 	var p pulse
 	for {
 		wall, now := t.cfg.Clock.Now(), time.Now()
-		if gap := p.beat(now.Sub(began), wall, most); gap > 0 {
-			t.cfg.Logger.Warn("this process did not run for a while, or its clock was set; clients wait until the control plane or another node has confirmed what they get", "for", gap.Round(time.Millisecond).String())
-			slept(now.Add(-gap))
+		if m := p.beat(now.Sub(began), wall, most); m.slept > 0 {
+			t.missedBeats(ctx, to, m, most, now)
 		}
-		beat(most)
+		to.Beat(most)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// missedBeats handles a time for which the process seems not to have run.
+func (t *Tier) missedBeats(ctx context.Context, to Pulse, m missed, most time.Duration, now time.Time) {
+	gap := m.slept.Round(time.Millisecond).String()
+	if m.stopped <= most {
+		// A suspended machine looks like a clock that was set, but its content is old.
+		to.Doubt()
+		if by := m.slept - m.stopped; to.ClockSet(ctx, by, now.Add(-m.stopped)) {
+			t.cfg.Logger.Warn("the clock of this node was set forward while the process ran, as the clocks of other nodes show", "by", by.Round(time.Millisecond).String())
+			return
+		}
+	}
+	t.cfg.Logger.Warn("this process did not run for a while, or its clock was set; clients wait until the control plane or another node has confirmed what they get", "for", gap)
+	to.Slept(now.Add(-m.slept))
 }

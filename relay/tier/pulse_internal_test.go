@@ -1,6 +1,9 @@
 package tier
 
 import (
+	"context"
+	"log/slog"
+	"slices"
 	"testing"
 	"time"
 )
@@ -19,14 +22,53 @@ func TestPulse(t *testing.T) {
 	} {
 		var p pulse
 		wall := time.Unix(1000, 0)
-		if got := p.beat(time.Minute, wall, most); got != 0 {
+		if got := p.beat(time.Minute, wall, most).slept; got != 0 {
 			t.Errorf("%s: slept %s before the first beat", name, got)
 		}
-		if got := p.beat(time.Minute+tc.running, wall.Add(tc.wall), most); got != tc.want {
-			t.Errorf("%s: slept %s, expected %s", name, got, tc.want)
+		got := p.beat(time.Minute+tc.running, wall.Add(tc.wall), most)
+		if got.slept != tc.want {
+			t.Errorf("%s: slept %s, expected %s", name, got.slept, tc.want)
 		}
-		if got := p.beat(time.Minute+tc.running+time.Second, wall.Add(tc.wall+time.Second), most); got != 0 {
+		if got.slept > 0 && got.stopped != tc.running {
+			t.Errorf("%s: stopped for %s, expected %s", name, got.stopped, tc.running)
+		}
+		if got := p.beat(time.Minute+tc.running+time.Second, wall.Add(tc.wall+time.Second), most).slept; got != 0 {
 			t.Errorf("%s: slept %s once more", name, got)
+		}
+	}
+}
+
+// TestMissedBeats: where only the wall clock shows that the process did not run, clients wait until it
+// is known whether the clock was set, and go on as before if it was. Nobody is asked if the process
+// was stopped.
+func TestMissedBeats(t *testing.T) {
+	const most, since = 2 * time.Second, time.Second / 2
+	for name, tc := range map[string]struct {
+		missed missed
+		set    bool
+		want   []string
+	}{
+		"stopped":                   {missed{slept: time.Minute, stopped: time.Minute}, true, []string{"slept 1m0s"}},
+		"suspended":                 {missed{slept: time.Minute, stopped: since}, false, []string{"doubt", "asked 59.5s", "slept 1m0s"}},
+		"the clock was set":         {missed{slept: time.Minute, stopped: since}, true, []string{"doubt", "asked 59.5s"}},
+		"stopped and the clock set": {missed{slept: time.Hour, stopped: time.Minute}, true, []string{"slept 1h0m0s"}},
+	} {
+		var did []string
+		now := time.Now()
+		tier := &Tier{cfg: Config{Logger: slog.New(slog.DiscardHandler)}}
+		tier.missedBeats(t.Context(), Pulse{
+			Doubt: func() { did = append(did, "doubt") },
+			Slept: func(began time.Time) { did = append(did, "slept "+now.Sub(began).String()) },
+			ClockSet: func(_ context.Context, by time.Duration, at time.Time) bool {
+				if now.Sub(at) != since {
+					t.Errorf("%s: since %s ago", name, now.Sub(at))
+				}
+				did = append(did, "asked "+by.String())
+				return tc.set
+			},
+		}, tc.missed, most, now)
+		if !slices.Equal(did, tc.want) {
+			t.Errorf("%s: %q, expected %q", name, did, tc.want)
 		}
 	}
 }
