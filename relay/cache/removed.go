@@ -92,7 +92,7 @@ func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) 
 		if stream := &t.streams[f.stream]; !stream.confidence.Missed() {
 			look(t, func(name string) bool {
 				at, is := stream.removed[name]
-				return is && at.After(resumed)
+				return is && !at.Before(resumed) // the first answer may be in the same moment
 			})
 		}
 		t.mu.RUnlock()

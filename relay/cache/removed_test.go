@@ -50,6 +50,13 @@ func TestRemoved(t *testing.T) {
 			pass(time.Minute)
 			w.feed.Up()
 		}, nil},
+		"in the moment in which the break ends": {func(w *world, _ *client) {
+			w.feed.Down(errOut)
+			pass(time.Minute)
+			w.feed.TakeDemand(true, true)
+			w.feed.Up()
+			w.feed.Apply(of("b", "c", "d"))
+		}, []string{"a"}},
 		"out of reach": {func(w *world, _ *client) {
 			w.remove(clusters, "a")
 			w.feed.Down(errOut)

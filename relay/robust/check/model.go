@@ -14,7 +14,6 @@ type Model struct {
 	rest      int // number of the last time of rest
 	histories map[resourceID]*history
 	names     map[kind][]string            // names that the origin ever had
-	reached   map[resourceID]map[int]reach // how far it got, by serial
 	failed    map[resourceID]time.Duration // when a client was first sent an error of it
 	// withdrawn: when the origin said to nodes that it is gone, within the last times.
 	withdrawn map[resourceID][]time.Duration
@@ -26,15 +25,6 @@ type Model struct {
 	streams   map[int]*stream            // open ones of clients
 	nodes     map[string]*nodeStatus     // by name
 }
-
-// reach is how far a state of a resource got from the origin.
-type reach int
-
-const (
-	unsent      reach = iota
-	awaitingACK       // sent to a node, which may not have received it
-	acked             // a node has it
-)
 
 // kind is a type of one key.
 type kind struct{ key, typeURL string }
@@ -63,7 +53,7 @@ type nodeStatus struct {
 
 func newModel() *Model {
 	return &Model{
-		histories: make(map[resourceID]*history), names: make(map[kind][]string), reached: make(map[resourceID]map[int]reach),
+		histories: make(map[resourceID]*history), names: make(map[kind][]string),
 		failed: make(map[resourceID]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), asked: make(map[nodeKind]time.Duration), said: make(map[kind]time.Duration), clients: make(map[string]*client),
 		streams: make(map[int]*stream), nodes: make(map[string]*nodeStatus),
 	}
@@ -161,11 +151,7 @@ func (m *Model) state(e *record.Event) {
 // reach notes how far the resources of a response got.
 func (m *Model) reach(e *record.Event, how reach) {
 	for _, r := range e.Resources {
-		id := resourceID{kind{e.Key, e.Type}, r.Name}
-		if m.reached[id] == nil {
-			m.reached[id] = make(map[int]reach)
-		}
-		m.reached[id][r.Serial] = max(how, m.reached[id][r.Serial])
+		m.histories[resourceID{kind{e.Key, e.Type}, r.Name}].reach(r.Serial, how)
 	}
 }
 
@@ -183,25 +169,6 @@ func (m *Model) withdraw(e *record.Event) {
 		recent := slices.DeleteFunc(m.withdrawn[id], func(at time.Duration) bool { return at+restores < e.At })
 		m.withdrawn[id] = append(recent, e.At)
 	}
-}
-
-// heldBefore is a position before one in the history of a resource, at which it had a serial, and
-// after which no node got another state of it for sure: -1 for none. What the control plane had
-// while it was away nobody knows, and what it sends on a connection that has stalled may not arrive.
-func (m *Model) heldBefore(id resourceID, at, serial int) int {
-	h := m.histories[id]
-	if h == nil {
-		return -1
-	}
-	for at--; at >= 0; at-- {
-		switch how := m.reached[id][h.serials[at]]; {
-		case how != unsent && h.serials[at] == serial:
-			return at
-		case how == acked:
-			return -1
-		}
-	}
-	return -1
 }
 
 // wanted is what the origin has of what a client subscribes to: serials by name.

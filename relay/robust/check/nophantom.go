@@ -16,7 +16,7 @@ func (noPhantom) check(m *Model, e *record.Event) (wrong []string) {
 		return nil
 	}
 	for _, r := range e.Resources {
-		if id := (resourceID{kind{r.Key, e.Type}, r.Name}); m.reached[id][r.Serial] == unsent {
+		if id := (resourceID{kind{r.Key, e.Type}, r.Name}); !m.histories[id].served(r.Serial) {
 			wrong = append(wrong, fmt.Sprintf("%s@%d of %s was never served by the origin", r.Name, r.Serial, record.ShortType(e.Type)))
 		}
 	}

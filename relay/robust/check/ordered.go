@@ -48,7 +48,7 @@ func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
 		h := m.histories[id]
 		if to := h.find(serial, at[id]); to >= 0 {
 			at[id] = to
-		} else if before := m.heldBefore(id, at[id], serial); before >= 0 && h.serials[at[id]] == absent && v.givesBack(m, id, e.At) {
+		} else if before := h.heldBefore(at[id], serial); before >= 0 && h.serials[at[id]] == absent && v.givesBack(m, id, e.At) {
 			at[id] = before
 		} else if before := h.find(serial, 0); before >= 0 {
 			wrong = append(wrong, fmt.Sprintf("%s of %s is back at %s, after %s", name, record.ShortType(e.Type), said(serial), said(h.serials[at[id]])))

@@ -58,6 +58,12 @@ func TestOrderedWithTheGuard(t *testing.T) {
 	mustBeFine(t, wrong(then(heard, got(1, endpointType, res("a", 6)))...))
 	mustFind(t, wrong(then(heard, got(1, endpointType, res("a", 2)))...), "a of ClusterLoadAssignment is back at @2, after its removal")
 
+	// It may have gone back to what it had served long before, while nobody was connected.
+	older := then(start(accepted(endpointType, res("a", 2)), origin(endpointType, "a", 6), sent(endpointType, res("a", 6)), accepted(endpointType, res("a", 6)), origin(endpointType, "a", 2)),
+		origin(endpointType, "a", 0), removed(1, endpointType, "a"))
+	mustBeFine(t, wrong(then(older, got(1, endpointType, res("a", 6)))...))
+	mustFind(t, wrong(then(older, got(1, endpointType, res("a", 2)))...), "a of ClusterLoadAssignment is back at @2, after its removal")
+
 	// What the control plane had while it was away is not what nodes knew last.
 	away := start(origin(endpointType, "a", 7), origin(endpointType, "a", 0), removed(1, endpointType, "a"), got(1, endpointType, res("a", 2)))
 	mustBeFine(t, wrong(away...))
