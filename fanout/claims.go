@@ -13,9 +13,13 @@ import (
 type claims struct {
 	// held are the resources that are still to be compared with the table, by name (delta); nil for
 	// none.
-	held     []resource.Held
-	compared bool // the first comparison is done
-	judged   bool // the comparison after the answer to the wildcard is done
+	held []resource.Held
+	// silent are those of which the control plane has said nothing, although it has answered. It may
+	// answer in several responses, so until a time they are compared with what arrives.
+	silent      []resource.Held
+	silentUntil time.Time
+	compared    bool // the first comparison is done
+	judged      bool // the comparison after the answer to the wildcard is done
 	// version covers all held resources until the first response (SotW). outdated means that the
 	// client has dropped some of them since.
 	version  string
@@ -51,8 +55,10 @@ func (c *claims) size() (n int) {
 		return 0
 	}
 	n = len(c.version)
-	for _, h := range c.held {
-		n += len(h.Name) + len(h.Version) + heldCost
+	for _, some := range [][]resource.Held{c.held, c.silent} {
+		for _, h := range some {
+			n += len(h.Name) + len(h.Version) + heldCost
+		}
 	}
 	return n
 }
@@ -107,13 +113,15 @@ func (ts *typeState) claim(names *cache.Names) {
 // disclaim records that the client dropped names or the wildcard, or was sent errors about them.
 // The client needs those again that it held when it reconnected, if they are still to be compared.
 func (ts *typeState) disclaim(names []string, wildcard bool) {
-	if !ts.hasClaims() {
+	if c := ts.claims; c == nil || len(c.held)+len(c.silent) == 0 {
 		return
 	}
 	dropped := cache.KeysOf(names)
-	for i, h := range ts.claims.held {
-		if wildcard || dropped.Has(resource.Canonical(h.Name)) {
-			ts.claims.held[i].Version = "" // no resource has this version
+	for _, some := range [][]resource.Held{ts.claims.held, ts.claims.silent} {
+		for i, h := range some {
+			if wildcard || dropped.Has(resource.Canonical(h.Name)) {
+				some[i].Version = "" // no resource has this version
+			}
 		}
 	}
 }
@@ -122,6 +130,9 @@ func (ts *typeState) disclaim(names []string, wildcard bool) {
 // soon as the content is known or cannot become known (B37). It returns the reason why nothing may
 // be sent to the client yet.
 func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now time.Time) conversation.Reason {
+	if h.Gen > ts.Sent.Gen {
+		ts.recallSilent(now)
+	}
 	if !ts.hasClaims() {
 		if s.waitsForVersionLocked(ts, h, now) {
 			return conversation.AwaitingHead
@@ -143,19 +154,54 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 			force = force.With(ts.table.Unshared(&ts.watcher))
 		}
 		ts.Force, c.held, c.compared = force, rest, true
-	} else if h.Gen > ts.Sent.Gen && ts.Sent == ts.Acked && !ts.IsRejected() {
+	} else if h.Gen > ts.Sent.Gen && !ts.IsRejected() {
 		// The comparison was made while the control plane was unreachable, and now there is more
-		// content.
-		if force, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.Sent, c.held); ok {
-			ts.Sent.Gen, c.held = gen, rest
-			ts.Force, ts.Acked = ts.Force.With(force), ts.Sent
+		// content. It is compared once the client has accepted what it was sent before.
+		if s.waitsLocked(ts, now) {
+			return conversation.AwaitingAck
 		}
+		ts.compareArrived()
 	}
 	if h.Known || h.WildcardKnown && !c.judged {
-		gone, rest := ts.table.Gone(&ts.watcher, c.held)
+		gone, rest, silent := ts.table.Gone(&ts.watcher, c.held)
 		ts.Force, c.held, c.judged = ts.Force.With(gone), rest, h.WildcardKnown
+		c.setSilent(silent, now)
 	}
 	return conversation.NothingNew
+}
+
+// setSilent records claims that are silent, for as long as the first ones may be compared.
+func (c *claims) setSilent(silent []resource.Held, now time.Time) {
+	if len(silent) > 0 && c.silentUntil.IsZero() {
+		c.silentUntil = now.Add(resumeLimit)
+	}
+	if now.Before(c.silentUntil) {
+		c.silent = append(c.silent, silent...)
+	}
+}
+
+// recallSilent makes claims that are silent be compared once more, since there is news.
+func (ts *typeState) recallSilent(now time.Time) {
+	c := ts.claims
+	if c == nil || c.silent == nil {
+		return
+	}
+	if now.Before(c.silentUntil) {
+		c.held = append(c.held, c.silent...)
+	}
+	c.silent = nil
+}
+
+// compareArrived compares claims by name with what has arrived since the newest response, if the
+// client has accepted that.
+func (ts *typeState) compareArrived() {
+	if ts.Sent != ts.Acked {
+		return
+	}
+	if force, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.Sent, ts.claims.held); ok {
+		ts.Sent.Gen, ts.claims.held = gen, rest
+		ts.Force, ts.Acked = ts.Force.With(force), ts.Sent
+	}
 }
 
 // claimHoldsLocked reports whether a reconnecting SotW client already has all content that would be

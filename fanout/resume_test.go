@@ -270,6 +270,32 @@ func TestResumeAtAColdRelayWhileTheOriginIsDown(t *testing.T) {
 	})
 }
 
+// B37: what a client holds is compared with what the origin has also where that comes in several
+// responses, and while the client still has to answer a response.
+func TestResumeInSeveralAnswers(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.open(true) // without it there is no feed
+		first.Subscribe(rds, "r")
+		w.asked(rds, "r")
+		w.origin().Down(errors.New("gone"))
+		s := w.open(true)
+		s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "b": "old", "g": "x"}, "a", "b", "c", "g")
+		s.Quiet(t, resumeLimit+short)
+		w.origin().Up()
+		w.asked(eds, "a", "b", "c", "g")
+		w.change(eds, nil, endpoints("c", 1))
+		unanswered := has(t, s.RecvType(t, eds), "c")
+		w.change(eds, []string{"g"}, endpoints("a", 1), endpoints("b", 1)) // it has a
+		s.Quiet(t, short)
+		s.Ack(unanswered)
+		s.Ack(hasRemoved(t, s.RecvType(t, eds), []string{"g"}, "b"))
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints("a", 2))
+		s.Ack(has(t, s.RecvType(t, eds), "a"))
+	})
+}
+
 // B39: a version quoted on a new stream suppresses nothing, except where it
 // proves that a pure wildcard has all it would be sent; the origin's own version,
 // which passes through (D7), does not.

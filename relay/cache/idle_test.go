@@ -207,7 +207,7 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 			if c == named && !slices.Equal(send.List, []string{"b"}) || c == all && send != nil {
 				t.Errorf("told of %v, legs %+v", send, c.table.streams)
 			}
-			if gone, _ := c.table.Gone(&c.w, rest); gone != nil {
+			if gone, _, _ := c.table.Gone(&c.w, rest); gone != nil {
 				t.Errorf("%v is gone", gone.List)
 			}
 			rests = append(rests, rest)
@@ -216,10 +216,10 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 		w.feed.TakeDemand(true, false)
 		w.apply(endpoints, res("b", "1"))
 		w.apply(clusters, res("a", "1"))
-		if gone, rest := named.table.Gone(&named.w, rests[0]); gone == nil || !slices.Equal(gone.List, []string{"a"}) || rest != nil {
+		if gone, rest, _ := named.table.Gone(&named.w, rests[0]); gone == nil || !slices.Equal(gone.List, []string{"a"}) || rest != nil {
 			t.Errorf("of %v, %v is gone, and %v left", rests[0], gone, rest)
 		}
-		if gone, rest := all.table.Gone(&all.w, rests[1]); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
+		if gone, rest, _ := all.table.Gone(&all.w, rests[1]); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
 			t.Errorf("of %v, %v is gone, and %v left", rests[1], gone, rest)
 		}
 	})
@@ -249,12 +249,12 @@ func TestSilenceEndsDoubt(t *testing.T) {
 			t.Errorf("what may still come is %v", missing)
 		}
 		w.feed.Absent(endpoints, []string{"a"})
-		gone, rest := c.table.Gone(&c.w, claims)
+		gone, rest, _ := c.table.Gone(&c.w, claims)
 		if gone == nil || !slices.Equal(gone.List, []string{"a"}) || len(rest) != 1 || rest[0].Name != "b" {
 			t.Errorf("%v is gone, and %v left", gone, rest)
 		}
 		w.feed.Absent(endpoints, []string{"b"})
-		if gone, rest = c.table.Gone(&c.w, rest); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
+		if gone, rest, _ = c.table.Gone(&c.w, rest); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
 			t.Errorf("%v is gone, and %v left", gone, rest)
 		}
 	})

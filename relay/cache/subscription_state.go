@@ -163,14 +163,15 @@ func (r *reconciling) seeLocked(e *table.Entry) {
 
 // Gone returns those of claims that turned out not to exist: the control plane has answered, and
 // there is no such resource. rest are those for which that is still unknown; there are none once
-// the subscription is known. It is done in steps like Reconcile.
-func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []resource.Held) {
+// the subscription is known. Then silent are those of names that the client asks for and the control
+// plane has said nothing of, so that they count as held. It is done in steps like Reconcile.
+func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest, silent []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
 	known := s != nil && t.knownLocked(s)
 	t.mu.RUnlock()
 	if s == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var names []string
 	kept := children{table: t}
@@ -182,11 +183,13 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []re
 				names = append(names, c.Name)
 			case claimOpen:
 				rest = append(rest, c)
+			case claimSilent:
+				silent = append(silent, c)
 			}
 		}
 		t.mu.RUnlock()
 	}
-	return NewNames(names), rest
+	return NewNames(names), rest, silent
 }
 
 // claimState is what is known of a resource that a client claims to have.
@@ -196,6 +199,7 @@ const (
 	claimStands claimState = iota // it exists, or no answer says that it was removed
 	claimGone
 	claimOpen
+	claimSilent // it stands, and nothing is known of its name
 )
 
 // judgeLocked returns what is known of a name that a client with s claims. known says that the
@@ -216,7 +220,9 @@ func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *chil
 		return claimGone
 	case !known && named, t.opensLocked(s, name):
 		return claimOpen
-	case !s.key.wildcard && !covered: // no answer says that it was removed (C11)
+	case !s.key.wildcard && !covered && named && e == nil: // no answer says that it was removed (C11)
+		return claimSilent
+	case !s.key.wildcard && !covered:
 	case !covered && !t.judgedLocked(name):
 		return claimOpen
 	case e == nil || !e.Member:
