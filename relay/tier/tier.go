@@ -293,13 +293,20 @@ func (t *Tier) allLocked() iter.Seq[*keeper] {
 	}
 }
 
-// forget closes connections to nodes that are no longer members.
+// forget closes connections to nodes that are no longer members: when the members change, and those
+// that were made later, for calls to nodes that may have crashed.
 func (t *Tier) forget(ctx context.Context) {
+	changed := t.cfg.Members.Changed()
+	t.cfg.Peers.retain(t.cfg.Members.View())
+	sweep := time.NewTicker(unusedTime)
+	defer sweep.Stop()
 	for {
-		changed := t.cfg.Members.Changed()
-		t.cfg.Peers.retain(t.cfg.Members.View())
 		select {
 		case <-changed:
+			changed = t.cfg.Members.Changed()
+			t.cfg.Peers.retain(t.cfg.Members.View())
+		case <-sweep.C:
+			t.cfg.Peers.sweep(t.cfg.Members.View())
 		case <-ctx.Done():
 			return
 		}
