@@ -25,11 +25,11 @@ const module = "xdsrelay"
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder"},
-	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine"},
-	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause"},
+	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause"},
+	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/pause", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
+	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause"},
+	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence", "relay/cache/table"},
 	"relay/load":        {"relay/aggregation", "relay/lockorder"},
 	"relay/secure":      {},
 	"relay/trace":       {},
@@ -38,12 +38,15 @@ var layers = map[string][]string{
 	"relay/aggregation": {},
 	"relay/resource":    {},
 	"relay/yamlpos":     {},
+	"relay/pause":       {},
 	"relay/lockorder":   {},
 
 	// Pure packages below one that does I/O, or has locks.
 	"relay/cache/confidence": {},
+	"relay/cache/table":      {"relay/resource"},
 	"upstream/conversation":  {"relay/cache", "relay/resource"},
 	"upstream/quarantine":    {"relay/resource"},
+	"upstream/resume":        {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
 	"relay/demo":        {"relay", "relay/yamlpos"},
@@ -58,11 +61,16 @@ var layers = map[string][]string{
 	"deploy":            {"relay"},
 }
 
-// pure lists the parts that do no I/O and start no goroutines, and impure the
-// packages that would be a way to do so.
+// pure lists the parts that do no I/O, start no goroutines and read no clock, impure the packages
+// that would be a way to do the first, and clock the functions that do the last. lockless are those
+// of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "upstream/conversation", "upstream/quarantine"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
+	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
+
+	lockless = []string{"relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume"}
+	locks    = []string{"sync", "sync/atomic", module + "/relay/lockorder"}
 )
 
 // grpcFree lists the packages whose code knows no gRPC but what is in statuses: the protocol is
@@ -115,11 +123,11 @@ func TestImportGraphChecker(t *testing.T) {
 		{"program imports the admin part", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/relay/admin"`, ""},
 		{"I/O in a test of a pure part", "relay/resource/a_test.go", `package resource; import _ "os"`, ""},
 		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
-			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/trace, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder"},
+			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/trace, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/pause"},
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
-			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/redact, relay/aggregation, relay/resource, relay/lockorder, and in tests relay/xdstest, shard/redistest"},
+			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/pause, and in tests relay/xdstest, shard/redistest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
-			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/confidence"},
+			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/confidence, relay/cache/table"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
 			"relay/admin/a.go imports xdsrelay/relay: nothing below the node imports it"},
 		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,
@@ -127,13 +135,18 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
 			"docs/a.go is in no part of the import graph"},
 		{"I/O in a pure part", "relay/resource/a.go", `package resource; import _ "net/http"`,
 			"relay/resource/a.go imports net/http: relay/resource does no I/O"},
 		{"goroutine in a pure part", "relay/aggregation/a.go", "package aggregation\nfunc f() {\n\tgo f()\n}",
 			"relay/aggregation/a.go:3 starts a goroutine: relay/aggregation is pure"},
+		{"clock in a pure part", "relay/cache/table/a.go", "package table\nimport \"time\"\nvar t = time.Now()",
+			"relay/cache/table/a.go:3 reads the clock: relay/cache/table is pure"},
+		{"time in a pure part", "relay/cache/table/a.go", "package table\nimport \"time\"\nvar t = time.Unix(0, 0)", ""},
+		{"lock in a pure part", "relay/cache/table/a.go", `package table; import _ "sync"`,
+			"relay/cache/table/a.go imports sync: relay/cache/table has no locks"},
 		{"status in the protocol", "fanout/a.go", `package fanout; import _ "google.golang.org/grpc/status"`, ""},
 		{"gRPC in the services", "fanout/services.go", `package fanout; import _ "google.golang.org/grpc"; import _ "xdsrelay/fanout/grpcgo"`, ""},
 		{"gRPC in a test of the protocol", "fanout/a_test.go", `package fanout; import _ "google.golang.org/grpc"`, ""},
@@ -296,8 +309,8 @@ func checkGRPC(name string, file *ast.File) (broken []string) {
 	return broken
 }
 
-// checkPure holds in one file that a pure part does no I/O and starts no
-// goroutines. Its tests may.
+// checkPure holds in one file that a pure part does no I/O, starts no goroutines and reads no
+// clock. Its tests may.
 func checkPure(name string, files *token.FileSet, file *ast.File) (broken []string) {
 	part, _ := partOf(path.Dir(name))
 	if !slices.Contains(pure, part) || strings.HasSuffix(name, "_test.go") {
@@ -307,11 +320,20 @@ func checkPure(name string, files *token.FileSet, file *ast.File) (broken []stri
 		if slices.Contains(impure, imported) {
 			broken = append(broken, name+" imports "+imported+": "+part+" does no I/O")
 		}
+		if slices.Contains(lockless, part) && slices.Contains(locks, imported) {
+			broken = append(broken, name+" imports "+imported+": "+part+" has no locks")
+		}
 	}
 	ast.Inspect(file, func(node ast.Node) bool {
 		if statement, ok := node.(*ast.GoStmt); ok {
 			line := strconv.Itoa(files.Position(statement.Pos()).Line)
 			broken = append(broken, name+":"+line+" starts a goroutine: "+part+" is pure")
+		}
+		if call, ok := node.(*ast.SelectorExpr); ok && slices.Contains(clock, call.Sel.Name) {
+			if of, ok := call.X.(*ast.Ident); ok && of.Name == "time" {
+				line := strconv.Itoa(files.Position(call.Pos()).Line)
+				broken = append(broken, name+":"+line+" reads the clock: "+part+" is pure")
+			}
 		}
 		return true
 	})
