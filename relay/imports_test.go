@@ -25,11 +25,11 @@ const module = "xdsrelay"
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/transition"},
-	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine"},
-	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence"},
+	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/pause", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
+	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause"},
+	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence", "relay/cache/table"},
 	"relay/load":        {"relay/aggregation", "relay/lockorder"},
 	"relay/secure":      {},
 	"relay/trace":       {},
@@ -38,13 +38,16 @@ var layers = map[string][]string{
 	"relay/aggregation": {},
 	"relay/resource":    {},
 	"relay/yamlpos":     {},
+	"relay/pause":       {},
 	"relay/lockorder":   {},
 	"relay/transition":  {},
 
 	// Pure packages below one that does I/O, or has locks.
 	"relay/cache/confidence": {"relay/transition"},
+	"relay/cache/table":      {"relay/resource"},
 	"upstream/conversation":  {"relay/cache", "relay/resource", "relay/transition"},
 	"upstream/quarantine":    {"relay/resource", "relay/transition"},
+	"upstream/resume":        {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
 	"relay/demo":        {"relay", "relay/yamlpos"},
@@ -64,11 +67,16 @@ var layers = map[string][]string{
 // testKits lists the parts that tests of any part may import.
 var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/transitiontest"}
 
-// pure lists the parts that do no I/O and start no goroutines, and impure the
-// packages that would be a way to do so.
+// pure lists the parts that do no I/O, start no goroutines and read no clock, impure the packages
+// that would be a way to do the first, and clock the functions that do the last. lockless are those
+// of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "upstream/conversation", "upstream/quarantine", "relay/transition"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
+	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
+
+	lockless = []string{"relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
+	locks    = []string{"sync", "sync/atomic", module + "/relay/lockorder"}
 )
 
 // grpcFree lists the packages whose code knows no gRPC but what is in statuses: the protocol is
@@ -123,9 +131,9 @@ func TestImportGraphChecker(t *testing.T) {
 		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
 			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/trace, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/transition"},
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
-			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/redact, relay/aggregation, relay/resource, relay/lockorder, and in tests relay/xdstest, shard/redistest, relay/transition/transitiontest"},
+			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/pause, and in tests relay/xdstest, shard/redistest, relay/transition/transitiontest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
-			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/confidence"},
+			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/confidence, relay/cache/table"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
 			"relay/admin/a.go imports xdsrelay/relay: nothing below the node imports it"},
 		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,
@@ -133,7 +141,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause"},
 		{"test kit of the tables in a table", "fanout/conversation/a.go", "// Package conversation is.\npackage conversation; import _ \"xdsrelay/relay/transition/transitiontest\"",
 			"fanout/conversation/a.go imports xdsrelay/relay/transition/transitiontest: fanout may import only relay/cache, relay/trace, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/transition"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
@@ -142,6 +150,11 @@ func TestImportGraphChecker(t *testing.T) {
 			"relay/resource/a.go imports net/http: relay/resource does no I/O"},
 		{"goroutine in a pure part", "relay/aggregation/a.go", "package aggregation\nfunc f() {\n\tgo f()\n}",
 			"relay/aggregation/a.go:3 starts a goroutine: relay/aggregation is pure"},
+		{"clock in a pure part", "relay/cache/table/a.go", "package table\nimport \"time\"\nvar t = time.Now()",
+			"relay/cache/table/a.go:3 reads the clock: relay/cache/table is pure"},
+		{"time in a pure part", "relay/cache/table/a.go", "package table\nimport \"time\"\nvar t = time.Unix(0, 0)", ""},
+		{"lock in a pure part", "relay/cache/table/a.go", `package table; import _ "sync"`,
+			"relay/cache/table/a.go imports sync: relay/cache/table has no locks"},
 		{"status in the protocol", "fanout/a.go", `package fanout; import _ "google.golang.org/grpc/status"`, ""},
 		{"gRPC in the services", "fanout/services.go", `package fanout; import _ "google.golang.org/grpc"; import _ "xdsrelay/fanout/grpcgo"`, ""},
 		{"gRPC in a test of the protocol", "fanout/a_test.go", `package fanout; import _ "google.golang.org/grpc"`, ""},
@@ -304,8 +317,8 @@ func checkGRPC(name string, file *ast.File) (broken []string) {
 	return broken
 }
 
-// checkPure holds in one file that a pure part does no I/O and starts no
-// goroutines. Its tests may.
+// checkPure holds in one file that a pure part does no I/O, starts no goroutines and reads no
+// clock. Its tests may.
 func checkPure(name string, files *token.FileSet, file *ast.File) (broken []string) {
 	part, _ := partOf(path.Dir(name))
 	if !slices.Contains(pure, part) || strings.HasSuffix(name, "_test.go") {
@@ -315,11 +328,20 @@ func checkPure(name string, files *token.FileSet, file *ast.File) (broken []stri
 		if slices.Contains(impure, imported) {
 			broken = append(broken, name+" imports "+imported+": "+part+" does no I/O")
 		}
+		if slices.Contains(lockless, part) && slices.Contains(locks, imported) {
+			broken = append(broken, name+" imports "+imported+": "+part+" has no locks")
+		}
 	}
 	ast.Inspect(file, func(node ast.Node) bool {
 		if statement, ok := node.(*ast.GoStmt); ok {
 			line := strconv.Itoa(files.Position(statement.Pos()).Line)
 			broken = append(broken, name+":"+line+" starts a goroutine: "+part+" is pure")
+		}
+		if call, ok := node.(*ast.SelectorExpr); ok && slices.Contains(clock, call.Sel.Name) {
+			if of, ok := call.X.(*ast.Ident); ok && of.Name == "time" {
+				line := strconv.Itoa(files.Position(call.Pos()).Line)
+				broken = append(broken, name+":"+line+" reads the clock: "+part+" is pure")
+			}
 		}
 		return true
 	})

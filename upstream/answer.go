@@ -80,7 +80,7 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, whole bool) boo
 		// The stream began without this type. The owner of a key understands the versions that it
 		// is sent and reports removals itself, so nothing is stale there.
 		if r.following == nil && r.feed.Stale(a.Type) {
-			r.markStale(a.Type)
+			r.mark(a.Type)
 		}
 		a.claims = r.feed.Claims(a.Type)
 		m.initialVersions = r.initialVersions(s, a.Type)
@@ -90,7 +90,7 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, whole bool) boo
 		r.feed.AskErrored(a.Type, &a.errored, m.subscribe)
 	}
 	if rest := s.request(a, m); len(rest) > 0 {
-		r.noteUnsentVersions(a.Type, rest)
+		r.content.Mark(a.Type, rest) // the server sends these again
 	}
 	return true
 }
@@ -105,10 +105,7 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 		}
 		*d = fewer
 	}
-	version := r.accepted[a.Type.URL]
-	if r.source != s.serverStream.server.index {
-		version = "" // C1: the version was accepted from another server
-	}
+	version := r.content.Version(s.serverStream.server.address, a.Type) // C1
 	next := a.AskSotW(d, missing, r.cp.cfg.Wildcard == WildcardLegacy, whole)
 	switch next.Act {
 	case conversation.Nothing:
@@ -129,7 +126,7 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 // (B32). On delta it sends the versions of the cached resources, so the server reports what it
 // removed (C8).
 func (r *runner) renew(s *session) {
-	clear(r.accepted)
+	r.content.Forget()
 	s.cancel(errRenewed)
 }
 
@@ -156,7 +153,7 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	r.noteMentioned(s, a, rsp, now)
 	owed := reply{nonce: rsp.Nonce, version: rsp.Version, omit: a.Omit(rsp)}
 	if len(rsp.Invalid) == 0 {
-		r.accepted[a.Type.URL] = rsp.Version
+		r.content.Accepted(a.Type, rsp.Version)
 		r.cp.metrics.response(rsp, outcomeAck)
 		delay := a.Accept(rsp, changes, now)
 		if r.following != nil {
@@ -166,7 +163,7 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		r.shareErrors(s, a)
 		return
 	}
-	owed.version, owed.errorDetail = r.accepted[a.Type.URL], errorDetailOf(rsp) // C4
+	owed.version, owed.errorDetail = r.content.Version(s.serverStream.server.address, a.Type), errorDetailOf(rsp) // C4
 	r.cp.metrics.response(rsp, outcomeNack)
 	s.serverStream.server.journal.nacked(a.Type.URL, owed.errorDetail.GetMessage())
 	s.reply(a, owed, now, a.Reject(rsp))
@@ -219,21 +216,20 @@ func (r *runner) noteMentioned(s *session, a *asked, rsp *resource.Response, now
 			a.rejected[resource.Canonical(inv.Name)] = struct{}{}
 		}
 	}
-	stale := r.stale[a.Type.URL]
-	if len(stale) == 0 {
+	if r.content.Marked(a.Type) == 0 {
 		return
 	}
 	for _, res := range rsp.Resources {
-		delete(stale, res.Key)
+		r.content.Mentioned(a.Type, res.Key)
 	}
 	for _, n := range rsp.Removed {
-		delete(stale, resource.Canonical(n))
+		r.content.Mentioned(a.Type, n)
 	}
 	for _, e := range rsp.Errors {
-		delete(stale, resource.Canonical(e.Name))
+		r.content.Mentioned(a.Type, e.Name)
 	}
 	for _, inv := range rsp.Invalid {
-		delete(stale, resource.Canonical(inv.Name))
+		r.content.Mentioned(a.Type, inv.Name)
 	}
 	if a.HasWildcard() {
 		a.sweepAt = now.Add(sweepQuiet)

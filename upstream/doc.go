@@ -17,7 +17,7 @@
 //
 // State has three lifetimes. The subscriptions of a stream and its nonces last as long as the
 // stream (session). The server that the cache reflects, and the versions that were accepted from
-// it, last until the key is idle (runner). All keys share whether an address can be reached
+// it, last until the key is idle (runner, package resume). All keys share whether an address can be reached
 // (server): a key without a connection waits for it and does not poll, so a thousand keys of an
 // unreachable control plane cost one connection attempt per backoff interval.
 //
@@ -44,7 +44,7 @@
 // # Files
 //
 //	control plane        controlplane.go, config.go, server.go, reach.go, keepalive.go, codec.go
-//	a key's state        runner.go, timers.go, stale.go, absence.go
+//	a key's state        runner.go, timers.go, stale.go, absence.go, package resume
 //	one stream           server_stream.go, session.go, retry.go, pauses.go
 //	requests             answer.go, request.go, divide.go, package conversation
 //	responses            answer.go, nack.go, package conversation

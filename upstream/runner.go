@@ -9,6 +9,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/upstream/quarantine"
+	"xdsrelay/upstream/resume"
 )
 
 // runner keeps one key synchronized. The goroutine that calls run owns all of its fields and does
@@ -26,26 +27,20 @@ type runner struct {
 	timer *time.Timer
 	group sync.WaitGroup // goroutines of the server streams
 
-	// accepted is the last acknowledged version of each type, on SotW, from the server that the
-	// cache reflects (C1).
-	accepted map[string]string
-	// source is the index of the server that the cache reflects, -1 before the first response.
-	source int
-	// stale has the canonical names by type of resources from another server, or from before the
-	// key was idle, that source has not mentioned. Their versions have no meaning for it (C8).
-	// staleOf is the address of the server that they are from. Until there is a source, staleOf
-	// applies to everything that is cached.
-	stale   map[string]map[string]struct{}
-	staleOf string
+	// content is which servers the content of the cache is from, and so what may be said of it.
+	content resume.Content
 }
 
 func newRunner(c *ControlPlane, f *cache.Feed) *runner {
 	r := &runner{
 		cp: c, feed: f, events: make(chan event), serverStreams: make([]*serverStream, len(c.servers)),
-		accepted: make(map[string]string), source: -1, stale: make(map[string]map[string]struct{}), staleOf: f.Server(),
 	}
-	if f.Current() { // the owner of the key confirmed it until a moment ago
-		r.source = slices.IndexFunc(c.servers, func(s *server) bool { return s.address == r.staleOf })
+	before := f.Server()
+	known := slices.ContainsFunc(c.servers, func(s *server) bool { return s.address == before })
+	if known && f.Current() { // the owner of the key confirmed it until a moment ago
+		r.content.Confirmed(before)
+	} else {
+		r.content.Restored(before)
 	}
 	return r
 }
@@ -199,19 +194,13 @@ func (r *runner) useServer(l *serverStream) {
 	l.failed = false
 	r.stopFrom(l.server.index + 1)
 	r.askMissed()
-	if r.source == l.server.index {
+	if !r.content.Answered(l.server.address) {
 		return
 	}
-	// The versions of another server do not describe what is cached.
-	clear(r.accepted)
-	if r.source >= 0 {
-		r.staleOf = r.cp.servers[r.source].address
-	}
-	r.source = l.server.index
 	if r.following == nil {
 		r.feed.SetServer(l.server.address)
 	}
-	r.noteStale()
+	r.markAll()
 }
 
 // markUp records that the stream is up. heard is true if the server has sent something.

@@ -57,7 +57,7 @@ func (t *Table) rememberUpdateLocked(u *Update, began time.Time, changes int, wo
 	if changes == 0 {
 		return
 	}
-	one := recentUpdate{gen: t.gen, at: began.UnixNano()}
+	one := recentUpdate{gen: t.store.Gen(), at: began.UnixNano()}
 	if tracer := t.group.cache.cfg.Tracer; tracer != nil {
 		clients := 0
 		for s := range woken {
@@ -70,7 +70,7 @@ func (t *Table) rememberUpdateLocked(u *Update, began time.Time, changes int, wo
 			received = began
 		}
 		one.trace = tracer.Start(trace.Source{
-			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: cmp.Or(u.Version, t.allLocked().Hex()), Received: received, Began: began, Parent: t.parentLocked(u, began),
+			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: cmp.Or(u.Version, t.store.All().Hex()), Received: received, Began: began, Parent: t.parentLocked(u, began),
 		}, changes, clients)
 	}
 	t.updates.add(one)

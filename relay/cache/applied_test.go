@@ -15,14 +15,16 @@ func TestRecentUpdates(t *testing.T) {
 		var concerned []uint64 // generations
 		gens := []uint64{0}
 		for range rapid.IntRange(0, 60).Draw(t, "updates") {
-			table.gen += rapid.Uint64Range(1, 3).Draw(t, "changes")
+			for range rapid.Uint64Range(1, 3).Draw(t, "changes") {
+				table.store.Next()
+			}
 			if rapid.Bool().Draw(t, "concerned") {
 				sub.updates.add(table.updates.n + 1)
 				sub.updates.add(table.updates.n + 1)
-				concerned = append(concerned, table.gen)
+				concerned = append(concerned, table.store.Gen())
 			}
-			table.updates.add(recentUpdate{gen: table.gen})
-			gens = append(gens, table.gen)
+			table.updates.add(recentUpdate{gen: table.store.Gen()})
+			gens = append(gens, table.store.Gen())
 		}
 		from := rapid.SampledFrom(gens).Draw(t, "from")
 		to := rapid.SampledFrom(gens).Draw(t, "to")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -15,8 +16,8 @@ import (
 func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, mass *MassRemoval) {
 	t.fed.Updates++
 	stream := &t.streams[by]
-	before, live, ignored := stream.digest, stream.live, false
-	change := updateTxn{table: t, by: by, first: t.gen + 1, woken: woken, final: u.Mirror}
+	before, ignored := t.store.Sum(by), false
+	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror}
 	stream.differences = stream.differences || u.Differences
 	kept := children{table: t}
 	for _, res := range u.Resources {
@@ -35,7 +36,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		case !u.Mirror && change.keepChild(&kept, res):
 			ignored = true
 		case res.Body == nil && len(res.Aliases) == 0: // an old server's way to say that it does not exist (C11)
-			if e := t.entries[res.Key]; e != nil {
+			if e := t.store.Get(res.Key); e != nil {
 				change.drop(e)
 			} else {
 				change.absent(res.Key)
@@ -44,11 +45,11 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			change.put(res)
 		}
 	}
-	var missing []*entry
+	var missing []*table.Entry
 	if u.Full {
 		missing = t.missingLocked(by, u)
 	}
-	mass = t.guardLocked(by, u, live, missing, &kept)
+	mass = t.guardLocked(by, u, before.Live, missing, &kept)
 	var assumed []string
 	if u.assumed || u.Mirror && u.Partial {
 		assumed = t.unknownLocked(by, u.Removed)
@@ -62,7 +63,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		ignored = ignored || stays
 	}
 	for _, e := range missing {
-		if !stream.guard.has(e.name) {
+		if !stream.guard.has(e.Name) {
 			change.drop(e)
 		}
 	}
@@ -72,19 +73,20 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	t.rejectLocked(by, u)
 	change.noteErrors(u)
 	change.learn(u.Errored)
-	changed = int(t.gen + 1 - change.first)
+	changed = int(t.store.Gen() + 1 - change.first)
 	t.fed.Changes += uint64(changed)
+	digest := t.store.Sum(by).Digest
 	switch {
 	case u.Mirror && t.Type.FullState && !u.Partial:
 		stream.version = u.Version
-	case stream.digest != before:
+	case digest != before.Digest:
 		stream.settleVersion(u, !ignored && len(u.Keep)+len(stream.guard.names) == 0)
 	}
 	switch {
 	case u.Mirror && u.System.Version != "":
 		stream.system = u.System
-	case stream.digest != before && !ignored && len(stream.guard.names) == 0:
-		stream.system = resource.SystemVersion{Version: u.System.Version, Digest: stream.digest}
+	case digest != before.Digest && !ignored && len(stream.guard.names) == 0:
+		stream.system = resource.SystemVersion{Version: u.System.Version, Digest: digest}
 	}
 	stream.heard(u, server)
 	if u.Mirror || !u.Partial {
@@ -97,7 +99,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	t.recordLocked(&change, began, cause, server)
 	switch {
 	case !u.Partial:
-		t.noteUnjudgedLocked(by, live, began)
+		t.noteUnjudgedLocked(by, before.Live, began)
 		t.answerLocked(by, woken)
 	case u.Mirror:
 		stream.confidence.PartAnswered(began) // this is between two states (E5)
@@ -113,14 +115,15 @@ func (t *Table) mayHoldLocked(by int, res *resource.Resource) bool {
 
 // missingLocked returns the entries that a stream has a copy of, or is refused, and that its new
 // full state omits. It searches only if there are any.
-func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
-	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)+len(u.Errors)), t.streams[by].live+t.streams[by].denied
+func (t *Table) missingLocked(by int, u Update) (missing []*table.Entry) {
+	has := t.store.Sum(by)
+	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)+len(u.Errors)), has.Live+has.Denied
 	say := func(name string) {
 		if _, twice := said[name]; twice {
 			return
 		}
 		said[name] = struct{}{}
-		if e := t.entries[name]; e != nil && e.belongsTo(by) {
+		if e := t.store.Get(name); e != nil && e.BelongsTo(by) {
 			left--
 		}
 	}
@@ -136,9 +139,9 @@ func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
 	if left == 0 {
 		return nil
 	}
-	missing = make([]*entry, 0, left)
-	for name, e := range t.entries {
-		if _, ok := said[name]; !ok && e.belongsTo(by) {
+	missing = make([]*table.Entry, 0, left)
+	for name, e := range t.store.Entries() {
+		if _, ok := said[name]; !ok && e.BelongsTo(by) {
 			missing = append(missing, e)
 		}
 	}

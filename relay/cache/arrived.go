@@ -1,6 +1,9 @@
 package cache
 
-import "xdsrelay/relay/resource"
+import (
+	"xdsrelay/relay/cache/table"
+	"xdsrelay/relay/resource"
+)
 
 // Arrived compares claims about names of which nothing was known with what has arrived since a
 // position (B37). If the client turns out to have some of it, Arrived returns the names that
@@ -14,10 +17,10 @@ func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (sen
 	if s == nil {
 		return nil, 0, claims, false
 	}
-	has := make(map[*entry]struct{})
+	has := make(map[*table.Entry]struct{})
 	for _, c := range claims {
-		if e := t.entries[c.Name]; e != nil {
-			if there, changed := s.seesLocked(e); there && changed > since.Gen && e.res.Version == c.Version {
+		if e := t.store.Get(c.Name); e != nil {
+			if there, changed := s.seesLocked(e); there && changed > since.Gen && e.Res.Version == c.Version {
 				has[e] = struct{}{}
 				continue
 			}
@@ -29,14 +32,14 @@ func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (sen
 	}
 	var names []string
 	p := picker{table: t, sub: s, query: Query{Since: since, KeepRemoved: true}, out: &Changes{}}
-	seen := make(map[*entry]struct{})
-	p.eachSince(func(e *entry) {
+	seen := make(map[*table.Entry]struct{})
+	p.eachSince(func(e *table.Entry) {
 		if _, twice := seen[e]; twice {
 			return
 		}
 		seen[e] = struct{}{}
 		if _, held := has[e]; !held && p.mustSend(e) {
-			names = append(names, e.name)
+			names = append(names, e.Name)
 		}
 	})
 	return NewNames(names), s.gen, rest, true

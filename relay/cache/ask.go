@@ -30,11 +30,11 @@ func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
 	s.countGlobs(&Edited{Added: names})
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if !wildcard || t.members < t.live { // else it sees the whole table
+	if _, members := t.store.Wildcard(); !wildcard || members < t.store.Live() { // else it sees the whole table
 		t.recountLocked(s)
 	}
 	digest, live := t.sumLocked(s)
-	return s, Seen{Version: digest.Hex(), Resources: live, Gen: t.gen}
+	return s, Seen{Version: digest.Hex(), Resources: live, Gen: t.store.Gen()}
 }
 
 // Met reports whether the update with a number has changed something that s sees. If later updates

@@ -83,8 +83,8 @@ func (t *Table) reopenLocked(by int, name string) {
 		return // there was an answer meanwhile
 	}
 	delete(stream.assumed, name)
-	e := t.entries[name]
-	if e == nil || e.res != nil || e.denied {
+	e := t.store.Get(name)
+	if e == nil || e.Res != nil || e.Denied {
 		return
 	}
 	t.forgetEntryLocked(e)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -158,11 +159,11 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 		p.finish()
 		return c, loose, nil
 	}
-	floor := t.aliasFloor // tombstones of names with interest stay
+	all, floor := t.store.Floors() // tombstones of names with interest stay
 	if s.key.wildcard {
-		floor = t.floor
+		floor = all
 	}
-	t.eachGlobLocked(s, func(g *glob) { floor = max(floor, g.floor) })
+	t.eachGlobLocked(s, func(g *table.Glob) { floor = max(floor, g.Floor()) })
 	if q.Since.Removed < floor {
 		return c, loose, ErrTooOld
 	}
@@ -178,7 +179,7 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	if q.Only && p.leftOut() {
 		c.To = q.Since
 		if c.To == Start && !c.Empty() {
-			c.To.Removed = t.gen // the client has something from now on
+			c.To.Removed = t.store.Gen() // the client has something from now on
 		}
 	}
 	c.News = slices.Clip(c.Resources)
@@ -222,7 +223,7 @@ func (t *Table) streamKnownLocked(stream int, s *Subscription) bool {
 		return true
 	}
 	// A member is no answer for all of its glob.
-	open := func(n string) bool { return t.isGlobLocked(n) || !t.existsLocked(n) }
+	open := func(n string) bool { return t.isGlobLocked(n) || !t.store.Exists(n) }
 	waits := func(n string) bool {
 		w, listed := unanswered[n]
 		_, named := s.names[n]
@@ -252,16 +253,32 @@ func (t *Table) wildKnownLocked() bool { return t.wild.demanded() && t.hasAnswer
 
 // wildVersionLocked is the version of the wildcard set.
 func (t *Table) wildVersionLocked() string {
-	if stream := t.wildStream(); stream != nil && stream.version != "" && stream.live == t.members && stream.digest == t.digest {
-		return stream.version
+	if version := t.wildOriginVersionLocked(); version != "" {
+		return version
 	}
-	return t.digest.Hex()
+	digest, _ := t.store.Wildcard()
+	return digest.Hex()
+}
+
+// wildOriginVersionLocked is the control plane's version of exactly the wildcard set; empty if there
+// is none.
+func (t *Table) wildOriginVersionLocked() string {
+	stream := t.wildStream()
+	if stream == nil || stream.version == "" {
+		return ""
+	}
+	digest, members := t.store.Wildcard()
+	if has := t.store.Sum(t.wild.stream); has.Live != members || has.Digest != digest {
+		return ""
+	}
+	return stream.version
 }
 
 // sumLocked returns the digest of all that s sees, and the number of those resources.
 func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
 	if s.key.wildcard {
-		return s.digest.Sub(s.members.digest).Add(t.digest), s.live - s.members.live + t.members
+		all, members := t.store.Wildcard()
+		return s.digest.Sub(s.members.digest).Add(all), s.live - s.members.live + members
 	}
 	return s.digest, s.live
 }
@@ -271,8 +288,10 @@ func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
 // removed them.
 func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (version string, derived bool) {
 	digest, live := t.sumLocked(s)
-	if stream := t.onlyStreamLocked(s); stream != nil && stream.version != "" && live == stream.live && digest == stream.digest && leftover == (resource.Digest{}) {
-		return stream.version, false
+	if by := t.onlyStreamLocked(s); by != Nobody && t.streams[by].version != "" && leftover == (resource.Digest{}) {
+		if has := t.store.Sum(by); live == has.Live && digest == has.Digest {
+			return t.streams[by].version, false
+		}
 	}
 	return digest.Add(leftover).Hex(), true
 }
@@ -280,12 +299,13 @@ func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (versio
 // systemLocked is a delta control plane's version of exactly what s sees; empty if s sees less, or
 // what several have sent.
 func (t *Table) systemLocked(s *Subscription) (none resource.SystemVersion) {
-	stream := t.onlyStreamLocked(s)
-	if stream == nil {
+	by := t.onlyStreamLocked(s)
+	if by == Nobody {
 		return none
 	}
-	if digest, live := t.sumLocked(s); live != stream.live || digest != stream.digest {
+	has := t.store.Sum(by)
+	if digest, live := t.sumLocked(s); live != has.Live || digest != has.Digest {
 		return none
 	}
-	return stream.systemVersion()
+	return t.systemVersionLocked(by)
 }

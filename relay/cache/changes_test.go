@@ -189,7 +189,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 		w.apply(clusters, res(fmt.Sprint(i), "1"))
 		w.remove(clusters, fmt.Sprint(i))
 		all.ask(t, Query{})
-		if n := all.table.tombstones.len; n > 13 {
+		if n := all.table.info().Tombstones; n > 13 {
 			t.Fatalf("%d tombstones after %d removals", n, i)
 		}
 	}

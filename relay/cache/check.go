@@ -34,13 +34,12 @@ func (c *checker) complain(format string, args ...any) {
 func (t *Table) check() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	c := checker{table: t}
+	c := checker{table: t, wrong: t.store.Check()}
 	c.entries()
 	c.globs()
-	c.lists()
 	c.demand()
-	if a := t.tierHead; a != nil && a.now != t.allLocked() {
-		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.now.Hex(), t.allLocked().Hex())
+	if a := t.tierHead; a != nil && a.now != t.store.All() {
+		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.now.Hex(), t.store.All().Hex())
 	}
 	for key, s := range t.subs {
 		c.subscription(key, s)
@@ -48,112 +47,30 @@ func (t *Table) check() []string {
 	return c.wrong
 }
 
-// entries checks the sums over all entries, and the index of aliases.
+// entries checks who is a member of the wildcard set, and the sum of bytes besides the store.
 func (c *checker) entries() {
 	t := c.table
-	var live, dead, members, aliased int
-	var bytes int64
-	var digest resource.Digest
-	for name, e := range t.entries {
-		bytes += entrySize(name)
-		if e.gen > t.gen || e.name != name {
-			c.complain("%q (%q) changed at generation %d, the table's newest is %d", name, e.name, e.gen, t.gen)
-		}
-		if e.last != nil {
-			bytes += int64(e.last.Size())
-		}
-		also := slices.Clone(e.former)
-		if e.res == nil {
-			dead++
-		} else {
-			live++
-			bytes += int64(e.res.Size()) + e.secondSize()
-			also = append(also, e.res.Aliases...)
-		}
-		if e.member {
-			members++
-			digest = digest.Add(e.res.Member())
-		}
-		if e.member != (e.copyFrom(t.wild.stream) != nil) || max(e.named, e.wild) > e.gen {
-			c.complain("%q is a member of the wildcard set: %t", name, e.member)
-		}
-		slices.Sort(also)
-		for _, a := range slices.Compact(also) {
-			aliased++
-			if !slices.Contains(t.aliases[a], e) {
-				c.complain("%q is not found by its alias %q", name, a)
-			}
+	for name, e := range t.store.Entries() {
+		if e.Member != (e.CopyFrom(t.wild.stream) != nil) {
+			c.complain("%q is a member of the wildcard set: %t", name, e.Member)
 		}
 	}
-	for _, es := range t.aliases {
-		aliased -= len(es)
-	}
-	if aliased != 0 {
-		c.complain("the index of aliases has %d entries too many", -aliased)
-	}
+	bytes := c.resourceErrors() + int64(len(t.extra.fields))
 	for name := range t.interests {
 		bytes += interestSize(name)
 	}
 	for name := range t.errored.names {
 		bytes += erroredSize(name)
 	}
-	bytes += c.notes()
-	if live != t.live || dead != t.tombstones.len || live+dead != t.changes.len {
-		c.complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, t.live, t.tombstones.len, t.changes.len)
-	}
-	if digest != t.digest || members != t.members {
-		c.complain("the digest does not fit the resources, or %d members are not %d", members, t.members)
-	}
 	if bytes != t.bytes {
 		c.complain("%d bytes, but %d are counted", bytes, t.bytes)
 	}
 }
 
-// notes checks what is sent without a change, and returns its bytes.
-func (c *checker) notes() int64 {
-	t := c.table
-	last, n := t.notes+1, 0
-	for e := t.heartbeats.newest; e != nil; e = e.ttlState.heartbeats.next {
-		if n++; e.ttlState.noted >= last || !e.ttlState.listed || t.entries[e.name] != e || e.ttlState.ttlChangedAt > e.ttlState.noted {
-			c.complain("%q is out of place in the list of heartbeats", e.name)
-		}
-		last = e.ttlState.noted
-	}
-	if n != t.heartbeats.len {
-		c.complain("the list of heartbeats holds %d entries, not %d", n, t.heartbeats.len)
-	}
-	return c.ttlStates() + c.resourceErrors() + int64(len(t.extra.fields))
-}
-
-// ttlStates checks the TTL state of all copies.
-func (c *checker) ttlStates() (bytes int64) {
-	t, ending := c.table, 0
-	for name, e := range t.entries {
-		for _, h := range e.copies() {
-			l := h.ttlState
-			if l == nil {
-				continue
-			}
-			bytes += ttlStateSize
-			ends := !l.expires.IsZero()
-			if ends {
-				ending++
-			}
-			if l.entry != e || ends != (l.at >= 0) || ends && t.deadlines[l.at] != l || l.listed && l != e.ttlState {
-				c.complain("%q expires at %v, but is number %d of those that do", name, l.expires, l.at)
-			}
-		}
-	}
-	if ending != len(t.deadlines) {
-		c.complain("%d lives end, but %d are counted", ending, len(t.deadlines))
-	}
-	return bytes
-}
-
 // resourceErrors checks the resource errors.
 func (c *checker) resourceErrors() (bytes int64) {
 	t := c.table
-	last, n, locals := t.notes+1, 0, 0
+	last, n, locals := t.store.Notes()+1, 0, 0
 	for r := t.errorsByNote.newest; r != nil; r = r.place.next {
 		if n++; r.note >= last || !slices.Contains(t.resourceErrors[r.key], r) || !t.coveredLocked(r.stream, r.key, nil) {
 			c.complain("a remark on %q is out of place", r.about.Name)
@@ -168,30 +85,6 @@ func (c *checker) resourceErrors() (bytes int64) {
 		c.complain("%d remarks, %d local, but %d and %d are counted", n, locals, t.errorsByNote.len, t.localErrors)
 	}
 	return bytes
-}
-
-// lists checks the order of changes, and that both lists are complete.
-func (c *checker) lists() {
-	t := c.table
-	last, n := t.gen+1, 0
-	for e := t.changes.newest; e != nil; e = e.changes.next {
-		if n++; e.gen >= last || e.first > e.gen || t.entries[e.name] != e {
-			c.complain("%q is out of place in the list of changes", e.name)
-		}
-		last = e.gen
-	}
-	if n != t.changes.len {
-		c.complain("the list of changes holds %d entries, not %d", n, t.changes.len)
-	}
-	n = 0
-	for e := t.tombstones.newest; e != nil; e = e.tombstones.next {
-		if n++; e.res != nil || t.entries[e.name] != e {
-			c.complain("%q is in the list of tombstones", e.name)
-		}
-	}
-	if n != t.tombstones.len {
-		c.complain("the list of tombstones holds %d entries, not %d", n, t.tombstones.len)
-	}
 }
 
 // demand checks the index from names to subscriptions.
@@ -218,7 +111,7 @@ func (c *checker) demand() {
 			shed++
 		}
 		if w.stream == Nobody {
-			if t.entries[name] == nil {
+			if t.store.Get(name) == nil {
 				c.complain("%q is served by nobody, and does not count as absent", name)
 			}
 			continue
@@ -230,10 +123,10 @@ func (c *checker) demand() {
 		_, listed := stream.unanswered[name]
 		listed = listed && (!stream.outdated || t.openLocked(w, name))
 		waits := w.seq > stream.answered
-		if g := t.globs[name]; g != nil {
-			waits = waits || g.live == 0
+		if g := t.store.Glob(name); g != nil {
+			waits = waits || g.Live() == 0
 		}
-		if want := waits && t.entries[name] == nil && !t.failedLocked(name); listed != want {
+		if want := waits && t.store.Get(name) == nil && !t.failedLocked(name); listed != want {
 			c.complain("%q waits for an answer: %t, but it is listed so: %t", name, want, listed)
 		}
 	}
@@ -246,11 +139,6 @@ func (c *checker) demand() {
 	one("*", &t.wild)
 	for i := range t.streams {
 		c.stream(i)
-	}
-	for name, key := range t.uncacheable {
-		if t.entries[key] == nil {
-			c.complain("%q must not be kept, but there is no %q", name, key)
-		}
 	}
 	for s := range t.waiting {
 		if t.subs[s.key] != s || len(s.waits) == 0 {
@@ -267,17 +155,8 @@ func (c *checker) stream(i int) {
 			wanted++
 		}
 	}
-	var copies typeStreamState
-	for _, e := range t.entries {
-		if h := e.copyFrom(i); h != nil {
-			copies.count(nil, h.res)
-		}
-	}
-	if copies.live != stream.live || copies.digest != stream.digest {
-		c.complain("leg %d holds %d resources, but %d are counted, or their digest is off", i, copies.live, stream.live)
-	}
 	for name := range stream.guard.names {
-		if e := t.entries[name]; e == nil || e.copyFrom(i) == nil {
+		if e := t.store.Get(name); e == nil || e.CopyFrom(i) == nil {
 			c.complain("the removal of %q is held back, but leg %d does not hold it", name, i)
 		}
 	}
@@ -337,8 +216,8 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 	if count != s.count || count == 0 && s.key.step == 0 {
 		c.complain("a subscription has %d watchers, but counts %d", count, s.count)
 	}
-	if s.gen > t.gen {
-		c.complain("a subscription is at generation %d, the table at %d", s.gen, t.gen)
+	if s.gen > t.store.Gen() {
+		c.complain("a subscription is at generation %d, the table at %d", s.gen, t.store.Gen())
 	}
 	again := Subscription{key: s.key, names: s.names, globs: s.globs}
 	t.recountLocked(&again)
@@ -355,8 +234,8 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 		c.complain("of a subscription to %d names %d are missing, but %d resources are counted", len(s.names), missing, s.live)
 	}
 	for n := range s.names {
-		if e := t.entries[n]; e != nil && e.named > s.gen {
-			c.complain("%q changed at generation %d, but a subscription to it is at %d", n, e.named, s.gen)
+		if e := t.store.Get(n); e != nil && e.Named > s.gen {
+			c.complain("%q changed at generation %d, but a subscription to it is at %d", n, e.Named, s.gen)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -83,8 +84,8 @@ func (c *children) mayHaveLocked(name string) bool {
 	if !c.has(name) {
 		return c.ofUnknown(name)
 	}
-	e, l := c.table.entries[name], c.table.lost[name]
-	return e == nil || e.born == 0 || l != nil && !c.outdates(l, time.Now())
+	e, l := c.table.store.Get(name), c.table.lost[name]
+	return e == nil || e.Born == 0 || l != nil && !c.outdates(l, time.Now())
 }
 
 // outdates reports whether l may have been removed long before the parents.
@@ -117,11 +118,11 @@ func (c *children) lookAtLocked(parent *Table) {
 				c.all = true
 				return
 			}
-			if e := parent.entries[name]; e != nil && e.res != nil && e.res.Endpoints != "" {
+			if e := parent.store.Get(name); e != nil && e.Res != nil && e.Res.Endpoints != "" {
 				if c.names == nil {
 					c.names = make(map[string]struct{})
 				}
-				c.names[e.res.Endpoints] = struct{}{}
+				c.names[e.Res.Endpoints] = struct{}{}
 			}
 		}
 	}
@@ -149,8 +150,8 @@ func (c *children) know() {
 	c.known = make(map[string]struct{})
 	clusters.mu.RLock()
 	defer clusters.mu.RUnlock()
-	for _, e := range clusters.entries {
-		for _, res := range []*resource.Resource{e.res, e.last} {
+	for _, e := range clusters.store.Entries() {
+		for _, res := range []*resource.Resource{e.Res, e.Last} {
 			if res != nil {
 				c.known[res.Endpoints] = struct{}{}
 			}
@@ -183,18 +184,18 @@ func (c *Cache) guards() bool { return c.cfg.MaxRemovalPercent > 0 }
 // keepChild holds res back if it empties or removes a resource that is kept for its parents. It
 // reports whether it did.
 func (u *updateTxn) keepChild(c *children, res *resource.Resource) bool {
-	e := u.table.entries[res.Key]
-	if !u.table.group.cache.guards() || e == nil || e.copyFrom(u.by) == nil || !c.has(e.name) {
+	e := u.table.store.Get(res.Key)
+	if !u.table.group.cache.guards() || e == nil || e.CopyFrom(u.by) == nil || !c.has(e.Name) {
 		return false
 	}
 	gone := res.Body == nil && len(res.Aliases) == 0
-	if !gone && !res.Hollow() || e.copyFrom(u.by).res.Hollow() {
+	if !gone && !res.Hollow() || e.CopyFrom(u.by).Res.Hollow() {
 		return false
 	}
 	if gone {
 		res = nil
 	}
-	u.table.keepLocked(u.by, e.name, res)
+	u.table.keepLocked(u.by, e.Name, res)
 	return true
 }
 
@@ -207,7 +208,7 @@ func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string
 	}
 	for _, a := range u.Errors {
 		name := resource.Canonical(a.Name)
-		if e := t.entries[name]; a.Code == resource.CodeNotFound && e != nil && e.copyFrom(by) != nil && c.has(name) {
+		if e := t.store.Get(name); a.Code == resource.CodeNotFound && e != nil && e.CopyFrom(by) != nil && c.has(name) {
 			t.keepLocked(by, name, nil)
 		}
 	}
@@ -237,7 +238,7 @@ type lost struct {
 	// this was before it was restored.
 	asOf     time.Time
 	restored bool
-	gap      gap
+	gap      table.Gap
 	// sent says that positions do not show whether clients were sent the removal.
 	sent atomic.Bool
 }
@@ -253,7 +254,7 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 		t.group.guardFrom(time.Now().Add(justBefore))
 	}
 	if len(t.lost) < maxLost {
-		l := &lost{res: old, stream: by, at: time.Now(), gap: gap{from, t.gen}}
+		l := &lost{res: old, stream: by, at: time.Now(), gap: table.Gap{From: from, To: t.store.Gen()}}
 		if l.asOf = l.at; t.streams[by].confidence.FromLastGood() {
 			l.asOf, l.restored = t.streams[by].confidence.RestoredAsOf(), true
 		}
@@ -306,8 +307,8 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 	t.forgetLostLocked(now)
 	kept := children{table: t}
 	for name, l := range t.lost {
-		e := t.entries[name]
-		if !kept.has(name) || !t.mayHoldLocked(l.stream, l.res) || e != nil && e.res != nil && !e.res.Hollow() {
+		e := t.store.Get(name)
+		if !kept.has(name) || !t.mayHoldLocked(l.stream, l.res) || e != nil && e.Res != nil && !e.Res.Hollow() {
 			continue
 		}
 		if kept.outdates(l, now) {
@@ -315,17 +316,17 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		}
 		var then *resource.Resource
 		if e != nil {
-			then = e.res
+			then = e.Res
 		}
 		spared := t.gapOf(l, e)
-		change := updateTxn{table: t, by: l.stream, first: t.gen + 1, woken: woken}
+		change := updateTxn{table: t, by: l.stream, first: t.store.Gen() + 1, woken: woken}
 		change.put(l.res)
-		t.entries[name].gap = spared
+		t.store.SetGap(t.store.Get(name), spared)
 		t.keepLocked(l.stream, name, then)
 		stream := &t.streams[l.stream]
 		stream.guard.restored = stream.guard.restored || l.restored
 		stream.version = "" // the content is not what the control plane sent
-		t.fed.Changes += t.gen + 1 - change.first
+		t.fed.Changes += t.store.Gen() + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")
 		delete(t.lost, name)
 	}

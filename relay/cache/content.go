@@ -38,7 +38,7 @@ func (t *Table) Content(w *Watcher) (Seen, []*resource.Resource) {
 }
 
 func (t *Table) seenLocked(w *Watcher) Seen {
-	s := Seen{Gen: t.gen}
+	s := Seen{Gen: t.store.Gen()}
 	var digest resource.Digest
 	if w.sub != nil {
 		digest, s.Resources = t.sumLocked(w.sub)

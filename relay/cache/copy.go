@@ -1,99 +1,9 @@
 package cache
 
-import "xdsrelay/relay/resource"
-
-// resourceCopy is the copy of a resource that one stream delivered.
-type resourceCopy struct {
-	stream int
-	// version is the newest one that the control plane gave. It differs from res.Version if
-	// identical content arrived with a new version (D15).
-	version  string
-	res      *resource.Resource
-	ttlState *ttlState // nil if it has no TTL; see ttlState
-}
-
-// copyFrom returns the copy of a stream, nil if there is none.
-func (e *entry) copyFrom(stream int) *resourceCopy {
-	switch {
-	case e.res == nil:
-		return nil
-	case e.stream == stream:
-		return &e.resourceCopy
-	case e.second != nil && e.second.stream == stream:
-		return e.second
-	}
-	return nil
-}
-
-// belongsTo reports whether a stream has a copy of e, or is refused one.
-func (e *entry) belongsTo(stream int) bool {
-	return e.copyFrom(stream) != nil || e.denied && e.stream == stream
-}
-
-// copies lists the copies of e.
-func (e *entry) copies() []resourceCopy {
-	switch {
-	case e.res == nil:
-		return nil
-	case e.second == nil:
-		return []resourceCopy{e.resourceCopy}
-	}
-	return []resourceCopy{e.resourceCopy, *e.second}
-}
-
-// otherCopy returns the copy of another stream, nil if there is none.
-func (e *entry) otherCopy(stream int) *resourceCopy {
-	switch {
-	case e.res == nil:
-		return nil
-	case e.stream != stream:
-		other := e.resourceCopy
-		return &other
-	}
-	return e.second
-}
-
-// secondSize is the additional memory of the second copy, in bytes.
-func (e *entry) secondSize() int64 {
-	if e.second == nil || e.second.res == e.res {
-		return 0
-	}
-	return int64(e.second.res.Size())
-}
-
-// count replaces old by res in the stream's counts; either may be nil.
-func (l *typeStreamState) count(old, res *resource.Resource) {
-	if old != nil {
-		l.live--
-		l.digest = l.digest.Sub(old.Member())
-	}
-	if res != nil {
-		l.live++
-		l.digest = l.digest.Add(res.Member())
-	}
-}
-
-// setCopiesLocked replaces the copies of e by those of s. The TTL state of a copy ends with it.
-func (t *Table) setCopiesLocked(e *entry, s state) {
-	t.bytes -= e.secondSize()
-	kept := func(l *ttlState) bool { return l == s.ttlState || s.second != nil && l == s.second.ttlState }
-	if l := e.ttlState; l != nil && !kept(l) {
-		t.endTTLStateLocked(l)
-	} else if l != nil && l != s.ttlState {
-		t.unlistTTLStateLocked(l)
-	}
-	if e.second != nil && e.second.ttlState != nil && !kept(e.second.ttlState) {
-		t.endTTLStateLocked(e.second.ttlState)
-	}
-	if e.denied {
-		t.streams[e.stream].denied--
-	}
-	if s.denied {
-		t.streams[s.stream].denied++
-	}
-	e.resourceCopy, e.second, e.denied = s.resourceCopy, s.second, s.denied
-	t.bytes += e.secondSize()
-}
+import (
+	"xdsrelay/relay/cache/table"
+	"xdsrelay/relay/resource"
+)
 
 // updateTxn is one update of a stream that is being applied to a table, whose mu is held.
 type updateTxn struct {
@@ -110,21 +20,21 @@ type updateTxn struct {
 }
 
 // set gives name a state that clients can see.
-func (u *updateTxn) set(name string, s state) {
+func (u *updateTxn) set(name string, s table.State) {
 	from := uint64(0)
-	if e := u.table.entries[name]; e != nil && e.ttlState == nil {
-		from = e.gen
+	if e := u.table.store.Get(name); e != nil && e.TTLState == nil {
+		from = e.Gen
 	}
-	u.table.gen++ // each change has its own, so that an update can be sent in parts (B40)
+	u.table.store.Next() // each change has its own, so that an update can be sent in parts (B40)
 	old := u.table.setLocked(name, s, u.first, u.woken)
 	if old != nil && !u.final {
-		u.table.loseLocked(u.by, old, s.res, from)
+		u.table.loseLocked(u.by, old, s.Res, from)
 	}
 	switch {
-	case old == s.res:
+	case old == s.Res:
 	case old == nil:
 		u.added++
-	case s.res == nil:
+	case s.Res == nil:
 		u.removed++
 	default:
 		u.changed++
@@ -135,92 +45,92 @@ func (u *updateTxn) set(name string, s state) {
 // releases it. Content that they already have keeps the version that they know (D15).
 func (u *updateTxn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.wild.stream
-	t.clearUncacheableLocked(res.Key)
+	t.store.ClearUncacheable(res.Key)
 	t.streams[u.by].guard.release(res.Key)
 	delete(t.streams[u.by].removed, res.Key)
 	delete(t.streams[u.by].assumed, res.Key)
-	mine := resourceCopy{stream: u.by, version: res.Version, res: res}
-	e := t.entries[res.Key]
-	gen, had := t.gen, e.ttl()
+	mine := table.Copy{Stream: u.by, Version: res.Version, Res: res}
+	e := t.store.Get(res.Key)
+	gen, had := t.store.Gen(), e.TTL()
 	failed := t.forgetErrorsLocked(res.Key)
-	if e == nil || e.res == nil {
-		t.streams[u.by].count(nil, res)
-		u.set(res.Key, state{resourceCopy: mine, member: wild})
-		u.refreshTTL(t.entries[res.Key], res, gen, had)
+	if e == nil || e.Res == nil {
+		t.store.Count(u.by, nil, res)
+		u.set(res.Key, table.State{Copy: mine, Member: wild})
+		u.refreshTTL(t.store.Get(res.Key), res, gen, had)
 		return
 	}
 	var old *resource.Resource
-	if h := e.copyFrom(u.by); h != nil {
-		if h.res.SameContent(res) {
-			h.version = res.Version
+	if h := e.CopyFrom(u.by); h != nil {
+		if h.Res.SameContent(res) {
+			t.store.SetVersion(e, u.by, res.Version)
 			if failed {
 				u.again(e)
 			}
 			u.refreshTTL(e, res, gen, had)
 			return
 		}
-		old = h.res
+		old = h.Res
 	}
-	other := e.otherCopy(u.by)
+	other := e.OtherCopy(u.by)
 	switch {
-	case e.res.SameContent(res):
-		mine.res = e.res
-	case other != nil && other.res.SameContent(res):
-		mine.res = other.res
+	case e.Res.SameContent(res):
+		mine.Res = e.Res
+	case other != nil && other.Res.SameContent(res):
+		mine.Res = other.Res
 	}
-	if !e.res.SameContent(res) {
-		t.dismissLocked(e.name)
+	if !e.Res.SameContent(res) {
+		t.dismissLocked(e.Name)
 	}
-	t.streams[u.by].count(old, mine.res)
-	u.show(e, state{resourceCopy: mine, second: other, member: wild || e.member})
+	t.store.Count(u.by, old, mine.Res)
+	u.show(e, table.State{Copy: mine, Second: other, Member: wild || e.Member})
 	u.refreshTTL(e, res, gen, had)
 }
 
 // again makes clients get e once more, although it has not changed: that reverts the error that
 // they got for its name, which they remember until then (C16, D15).
-func (u *updateTxn) again(e *entry) {
-	s := state{resourceCopy: e.resourceCopy, second: e.second, member: e.member}
-	same := *e.res
-	s.res = &same
-	for _, h := range e.copies() {
-		if h.stream != s.stream && h.res == e.res {
+func (u *updateTxn) again(e *table.Entry) {
+	s := table.State{Copy: e.Copy, Second: e.Second, Member: e.Member}
+	same := *e.Res
+	s.Res = &same
+	for _, h := range e.Copies() {
+		if h.Stream != s.Stream && h.Res == e.Res {
 			other := h
-			other.res = s.res
-			s.second = &other
+			other.Res = s.Res
+			s.Second = &other
 		}
 	}
-	u.set(e.name, s)
-	if one := u.table.errored.names[e.name]; one != nil {
+	u.set(e.Name, s)
+	if one := u.table.errored.names[e.Name]; one != nil {
 		one.from = 0
 	}
 }
 
 // drop releases the stream's copy of e, if it has one. A copy of another stream stays (D11).
-func (u *updateTxn) drop(e *entry) {
-	if e.denied && e.stream == u.by {
-		u.table.clearUncacheableLocked(e.name)
-		u.absent(e.name)
+func (u *updateTxn) drop(e *table.Entry) {
+	if e.Denied && e.Stream == u.by {
+		u.table.store.ClearUncacheable(e.Name)
+		u.absent(e.Name)
 		return
 	}
-	u.leave(e, state{noticed: u.by == u.table.wild.stream})
+	u.leave(e, table.State{Noticed: u.by == u.table.wild.stream})
 }
 
 // leave releases the stream's copy of e, if it has one, and sets e to last, unless another stream
 // has a copy, too.
-func (u *updateTxn) leave(e *entry, last state) {
-	t, h := u.table, e.copyFrom(u.by)
+func (u *updateTxn) leave(e *table.Entry, last table.State) {
+	t, h := u.table, e.CopyFrom(u.by)
 	if h == nil {
 		return
 	}
-	gen, had, seen := t.gen, e.ttl(), e.stream == u.by
-	t.streams[u.by].count(h.res, nil)
-	t.streams[u.by].guard.release(e.name)
-	rest := e.otherCopy(u.by)
+	gen, had, seen := t.store.Gen(), e.TTL(), e.Stream == u.by
+	t.store.Count(u.by, h.Res, nil)
+	t.streams[u.by].guard.release(e.Name)
+	rest := e.OtherCopy(u.by)
 	if rest == nil {
-		u.set(e.name, last)
+		u.set(e.Name, last)
 		return
 	}
-	u.show(e, state{resourceCopy: *rest, member: rest.stream == t.wild.stream})
+	u.show(e, table.State{Copy: *rest, Member: rest.Stream == t.wild.stream})
 	if seen {
 		u.noteTTL(e, gen, had, false)
 	}
@@ -233,15 +143,15 @@ func (u *updateTxn) remove(spelled string) {
 	if t.streams[u.by].guard.has(name) {
 		return
 	}
-	gen := t.gen
-	if e := t.entries[name]; e != nil && (e.res != nil || e.denied) {
+	gen := t.store.Gen()
+	if e := t.store.Get(name); e != nil && (e.Res != nil || e.Denied) {
 		u.drop(e)
-	} else if w := t.interests[name]; w != nil && w.stream == u.by && !t.knowsLocked(name) {
+	} else if w := t.interests[name]; w != nil && w.stream == u.by && !t.store.Knows(name) {
 		u.absent(name)
 	}
-	t.clearUncacheableLocked(name)
-	if t.gen > gen {
-		t.spelledByOriginLocked(name, spelled)
+	t.store.ClearUncacheable(name)
+	if t.store.Gen() > gen {
+		t.store.Spell(name, spelled)
 	}
 	if w := t.interests[name]; w != nil && w.stream == u.by {
 		t.answerGlobLocked(name, u.woken)
@@ -249,15 +159,15 @@ func (u *updateTxn) remove(spelled string) {
 }
 
 // show is set, unless clients see no difference.
-func (u *updateTxn) show(e *entry, s state) {
-	if s.res != e.res || s.member != e.member {
-		u.set(e.name, s)
+func (u *updateTxn) show(e *table.Entry, s table.State) {
+	if s.Res != e.Res || s.Member != e.Member {
+		u.set(e.Name, s)
 		return
 	}
-	u.table.setCopiesLocked(e, s)
+	u.table.store.SetCopies(e, s)
 }
 
 // absent makes name one that is known not to exist.
 func (u *updateTxn) absent(name string) {
-	u.set(name, state{noticed: u.by == u.table.wild.stream})
+	u.set(name, table.State{Noticed: u.by == u.table.wild.stream})
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -51,11 +52,11 @@ func (t *Table) addInterestLocked(s *Subscription, name, spelled string) {
 		w = &interest{stream: t.streamOf(name), seq: t.seq}
 		t.putInterestLocked(name, w)
 		t.bytes += interestSize(name)
-		if e := t.entries[name]; e != nil && e.res == nil && w.stream != t.wild.stream && !t.askedForLocked(e) {
+		if e := t.store.Get(name); e != nil && e.Res == nil && w.stream != t.wild.stream && !t.askedForLocked(e) {
 			t.expireTombstoneLocked(e) // its absence from the wildcard set proves nothing about the name (D11)
 		}
 		if resource.IsGlob(name) {
-			t.globLocked(name)
+			t.store.AddGlob(name)
 		}
 		w.spelled = spelled
 		t.askForLocked(w, name)
@@ -84,9 +85,8 @@ func (t *Table) putInterestLocked(name string, w *interest) {
 // client that asks for them at this moment sees it. t.mu must be held.
 func (t *Table) denyLocked(names []string) {
 	for _, n := range names {
-		if w := t.interests[n]; w.stream == Nobody && t.entries[n] == nil {
-			t.gen++
-			t.setLocked(n, state{}, t.gen, make(map[*Subscription]struct{}))
+		if w := t.interests[n]; w.stream == Nobody && t.store.Get(n) == nil {
+			t.setLocked(n, table.State{}, t.store.Next(), make(map[*Subscription]struct{}))
 		}
 	}
 }
@@ -107,7 +107,7 @@ func (t *Table) askForLocked(w *interest, name string) {
 	stream.dirty[name] = before
 	stream.wanted++
 	t.measureLocked(stream, w, name)
-	if t.entries[name] == nil && !t.failedLocked(name) {
+	if t.store.Get(name) == nil && !t.failedLocked(name) {
 		stream.unanswered[name] = w
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -61,12 +62,10 @@ func (t *Table) endInterestsLocked(names []string, woken map[*Subscription]struc
 		t.endInterestLocked(t.interests[name], name)
 	}
 	for _, name := range names {
-		t.eachOfLocked(name, func(e *entry) { t.dropUnwantedLocked(e, woken) })
+		t.store.EachOf(name, func(e *table.Entry) { t.dropUnwantedLocked(e, woken) })
 	}
 	for _, name := range names {
-		if g := t.globs[name]; g != nil {
-			t.dropGlobLocked(g)
-		}
+		t.store.DropGlob(name)
 	}
 	t.expired += len(names)
 }
@@ -102,7 +101,7 @@ func (t *Table) leaveWildcardLocked() {
 // dropMembers drops in steps what no client can see any more without the wildcard. t.mu must not be
 // held.
 func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
-	for _, e := range inSteps(t, &t.mu, &t.entries) {
+	for _, e := range t.entriesInSteps(&t.mu) {
 		if !t.leaving {
 			return
 		}
@@ -119,77 +118,77 @@ func (t *Table) dropRestLocked() {
 	if !t.leaving {
 		return
 	}
-	for _, e := range t.entries {
+	for _, e := range t.store.Entries() {
 		t.dropUnwantedLocked(e, t.woken)
 	}
 	t.leaving = false
 }
 
 // dropUnwantedLocked forgets the parts of an entry that no demand covers any more.
-func (t *Table) dropUnwantedLocked(e *entry, woken map[*Subscription]struct{}) {
-	if e.res != nil {
-		aliases := e.aliases()
-		for _, h := range e.copies() {
-			if !t.coveredLocked(h.stream, e.name, aliases) {
+func (t *Table) dropUnwantedLocked(e *table.Entry, woken map[*Subscription]struct{}) {
+	if e.Res != nil {
+		aliases := e.Aliases()
+		for _, h := range e.Copies() {
+			if !t.coveredLocked(h.Stream, e.Name, aliases) {
 				t.releaseCopyLocked(e, h, woken)
 			}
 		}
 	}
 	switch {
-	case e.res != nil, t.interests[e.name] != nil, t.askedForLocked(e):
-	case e.denied && t.coveredLocked(e.stream, e.name, e.former): // clients may hold it
+	case e.Res != nil, t.interests[e.Name] != nil, t.askedForLocked(e):
+	case e.Denied && t.coveredLocked(e.Stream, e.Name, e.Former): // clients may hold it
 	case !t.wild.demanded():
 		t.forgetEntryLocked(e)
-	case t.streamOf(e.name) != t.wild.stream: // else the absence is still confirmed
+	case t.streamOf(e.Name) != t.wild.stream: // else the absence is still confirmed
 		t.expireTombstoneLocked(e)
 	}
 }
 
 // askedForLocked reports whether clients ask for e by another name than its own, or asked for a
 // former one.
-func (t *Table) askedForLocked(e *entry) bool {
-	return t.globWantedLocked(e.name) || slices.ContainsFunc(e.former, func(a string) bool { return t.interests[a] != nil })
+func (t *Table) askedForLocked(e *table.Entry) bool {
+	return t.globWantedLocked(e.Name) || slices.ContainsFunc(e.Former, func(a string) bool { return t.interests[a] != nil })
 }
 
 // releaseCopyLocked releases the copy h of e, which has no interest on its stream any more. t.mu
 // must be held.
-func (t *Table) releaseCopyLocked(e *entry, h resourceCopy, woken map[*Subscription]struct{}) {
-	stream := &t.streams[h.stream]
+func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subscription]struct{}) {
+	stream := &t.streams[h.Stream]
 	stream.version = "" // the content is no longer what the control plane sent
-	_, sent := stream.dirty[e.name]
+	_, sent := stream.dirty[e.Name]
 	switch {
-	case h.stream == t.wild.stream && (stream.askedAll || t.leaving && t.leftAsked):
+	case h.Stream == t.wild.stream && (stream.askedAll || t.leaving && t.leftAsked):
 		// go-control-plane believes that the relay holds what a wildcard brought, until its name is
 		// unsubscribed, too.
-		stream.dropBroughtLocked(e.name, h.res.Name, false)
+		stream.dropBroughtLocked(e.Name, h.Res.Name, false)
 	case stream.differences && !sent:
 		// It arrived during an interest that the control plane had not been sent: it crossed the
 		// end of an earlier interest.
-		stream.addGhostLocked(e.name, h.res.Name)
+		stream.addGhostLocked(e.Name, h.Res.Name)
 	}
-	u := updateTxn{table: t, by: h.stream, first: t.gen + 1, woken: woken}
+	u := updateTxn{table: t, by: h.Stream, first: t.store.Gen() + 1, woken: woken}
 	fallback := t.fallbackStreamLocked(e)
 	switch {
-	case e.otherCopy(h.stream) != nil:
+	case e.OtherCopy(h.Stream) != nil:
 		u.drop(e)
 	case fallback == Nobody:
 		t.emptyLocked(e)
 	default:
 		// Subscribers by name know it through the wildcard of another client. It stays until the
 		// stream of the name has an answer about it (D11).
-		stream.count(h.res, nil)
-		stream.guard.release(e.name)
-		t.streams[fallback].count(nil, h.res)
+		t.store.Count(h.Stream, h.Res, nil)
+		stream.guard.release(e.Name)
+		t.store.Count(fallback, nil, h.Res)
 		t.streams[fallback].version = ""
-		u.show(e, state{resourceCopy: resourceCopy{stream: fallback, res: h.res, ttlState: h.ttlState}, member: fallback == t.wild.stream})
+		u.show(e, table.State{Copy: table.Copy{Stream: fallback, Res: h.Res, TTLState: h.TTLState}, Member: fallback == t.wild.stream})
 	}
 }
 
 // fallbackStreamLocked returns a stream that is asked for e by a name that it has.
-func (t *Table) fallbackStreamLocked(e *entry) int {
-	names := append([]string{e.name}, e.aliases()...)
-	if g := e.globOf(); g != nil {
-		names = append(names, g.name)
+func (t *Table) fallbackStreamLocked(e *table.Entry) int {
+	names := append([]string{e.Name}, e.Aliases()...)
+	if g := e.Glob(); g != nil {
+		names = append(names, g.Name)
 	}
 	for _, n := range names {
 		if w := t.interests[n]; w != nil && w.stream != Nobody {

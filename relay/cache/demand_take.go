@@ -91,7 +91,7 @@ func (t *Table) beginTakeLocked(f *Feed, all bool) *take {
 	tk.out = Demand{Table: t, Wildcard: t.wild.stream == f.stream && t.wild.demanded()}
 	tk.out.WildcardChanged = stream.dirtyAll && (tk.out.Wildcard || stream.askedAll)
 	if all {
-		if stream.asked > 0 && stream.wanted > 0 && t.gen > 0 {
+		if stream.asked > 0 && stream.wanted > 0 && t.store.Gen() > 0 {
 			t.askedAgainLocked(f.stream, time.Now())
 		}
 		tk.out.WildcardChanged = tk.out.Wildcard

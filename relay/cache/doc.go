@@ -8,7 +8,8 @@
 // A [Table] has all resources of one type for one key. Each change gets the next generation number,
 // and the table keeps its entries in the order of their last change. So applying a change, and
 // answering what changed since generation G, cost as much as there are changes, whatever the
-// table's size. An entry without a resource is a tombstone: the name is known to be absent.
+// table's size. An entry without a resource is a tombstone: the name is known to be absent. Package
+// table has the entries, without a lock; the Table is the lock, the clients and what they ask for.
 //
 // A [Subscription] is a set of names, the wildcard, or both. Clients watch a table through a
 // [Watcher], which links them to a Subscription; equal subscriptions are one shared object. A
@@ -67,8 +68,9 @@
 //
 // Table.yielding, which serializes the search for names to drop, is taken before all of them. A
 // method whose name ends in Locked is called with the mu of its table held, unless its comment
-// names another lock. [Config.Run], [Config.Wake], [Config.Alarm] and [Config.NamesNear] are called
-// without a lock.
+// names another lock. With the race detector, a use of the store of a table without its mu panics,
+// as does a change by a reader. [Config.Run], [Config.Wake], [Config.Alarm] and [Config.NamesNear]
+// are called without a lock.
 //
 // Nothing here blocks on a client or on the network. A writer changes the table, marks the
 // subscriptions that can see the change, and signals; it does no work per client. A reader takes
@@ -80,7 +82,7 @@
 // # Files
 //
 //	keys                 cache.go, group.go, peer.go, private.go, slept.go
-//	tables               table.go, entry.go, copy.go, aliases.go, glob.go, spelling.go, gap.go, steps.go
+//	tables               table.go, copy.go, aliases.go, glob.go, spelling.go, gap.go, steps.go
 //	subscriptions        subscription.go, subscribers.go, watcher.go, edit.go, edit_steps.go
 //	demand               demand.go, demand_take.go, demand_end.go, linger.go, ghost.go; the bounds on
 //	                     names: names_size.go, names_fair.go

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -275,29 +276,29 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 
 // adjustLocked is recountLocked for changed names. It must be called with t.mu held.
 func (t *Table) adjustLocked(s *Subscription, done *Edited) {
-	if len(t.aliases) > 0 || done.changesGlobs() {
+	if t.store.Aliased() || done.changesGlobs() {
 		t.adjustManyNamedLocked(s, done)
 		return
 	}
-	counts := func(e *entry) bool {
-		if e == nil || e.res == nil {
+	counts := func(e *table.Entry) bool {
+		if e == nil || e.Res == nil {
 			return false
 		}
-		g := e.globOf()
+		g := e.Glob()
 		if g == nil || s.globs == 0 {
 			return true
 		}
-		_, covered := s.names[g.name] // a covered entry is and stays counted
+		_, covered := s.names[g.Name] // a covered entry is and stays counted
 		return !covered
 	}
 	for _, n := range done.Removed {
-		if e := t.entries[n]; counts(e) {
-			s.uncount(e.share(), e.res.Member())
+		if e := t.store.Get(n); counts(e) {
+			s.uncount(e.Share(), e.Res.Member())
 		}
 	}
 	for _, n := range done.Added {
-		if e := t.entries[n]; counts(e) {
-			s.recount(e.share(), e.res.Member())
+		if e := t.store.Get(n); counts(e) {
+			s.recount(e.Share(), e.Res.Member())
 		}
 	}
 }
@@ -319,18 +320,18 @@ func (t *Table) adjustManyNamedLocked(s *Subscription, done *Edited) {
 		_, has := s.names[name]
 		return has
 	}
-	seen := make(map[*entry]struct{})
+	seen := make(map[*table.Entry]struct{})
 	for n := range added {
-		t.eachOfLocked(n, func(e *entry) {
-			if _, twice := seen[e]; twice || e.res == nil {
+		t.store.EachOf(n, func(e *table.Entry) {
+			if _, twice := seen[e]; twice || e.Res == nil {
 				return
 			}
 			seen[e] = struct{}{}
-			switch before, after := slices.ContainsFunc(namesOf(e.res), had), s.namesLocked(e); {
+			switch before, after := slices.ContainsFunc(namesOf(e.Res), had), s.namesLocked(e); {
 			case before && !after:
-				s.uncount(e.share(), e.res.Member())
+				s.uncount(e.Share(), e.Res.Member())
 			case after && !before:
-				s.recount(e.share(), e.res.Member())
+				s.recount(e.Share(), e.Res.Member())
 			}
 		})
 	}

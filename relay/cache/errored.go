@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -85,7 +86,7 @@ func erroredSize(name string) int64 { return int64(120 + len(name)) }
 
 // mostErroredLocked bounds errored: it may have as many names as there may be tombstones.
 func (t *Table) mostErroredLocked() int {
-	n := max(t.group.cache.cfg.Tombstones, t.live)
+	n := max(t.group.cache.cfg.Tombstones, t.store.Live())
 	if t.pendingRestore != nil {
 		n = max(n, len(t.pendingRestore.snapshot.Resources))
 	}
@@ -158,7 +159,7 @@ func (t *Table) hasErrorLocked(name string) bool {
 // Learn records names for which clients of another node may remember an error.
 func (t *Table) Learn(of resource.Errored) {
 	t.mu.Lock()
-	u := updateTxn{table: t, first: t.gen + 1, woken: t.woken, final: true}
+	u := updateTxn{table: t, first: t.store.Gen() + 1, woken: t.woken, final: true}
 	u.learn(of)
 	t.unlockAndWake()
 	t.group.changed()
@@ -174,10 +175,10 @@ func (u *updateTxn) learn(of resource.Errored) {
 	}
 	for _, spelled := range of.Names {
 		name := resource.Canonical(spelled)
-		e, stream := t.entries[name], t.streamOf(name)
+		e, stream := t.store.Get(name), t.streamOf(name)
 		var aliases []string
-		if e != nil && e.res != nil {
-			aliases = e.res.Aliases
+		if e != nil && e.Res != nil {
+			aliases = e.Res.Aliases
 		}
 		if stream == Nobody || t.errored.has(name) || !t.coveredLocked(stream, name, aliases) {
 			continue
@@ -190,15 +191,15 @@ func (u *updateTxn) learn(of resource.Errored) {
 }
 
 // note remembers name, and resends the resource if it is older than the update.
-func (u *updateTxn) note(name string, e *entry, since time.Time) {
+func (u *updateTxn) note(name string, e *table.Entry, since time.Time) {
 	t := u.table
 	t.rememberLocked(name, since)
-	if e == nil || e.res == nil || e.gen >= u.first || t.hasErrorLocked(name) {
+	if e == nil || e.Res == nil || e.Gen >= u.first || t.hasErrorLocked(name) {
 		return
 	}
-	from := e.gen
+	from := e.Gen
 	u.again(e)
-	t.errored.shown.add(t.gen, since)
+	t.errored.shown.add(t.store.Gen(), since)
 	if one := t.errored.names[name]; one != nil && !since.IsZero() {
 		one.from = from
 	}
@@ -206,11 +207,11 @@ func (u *updateTxn) note(name string, e *entry, since time.Time) {
 
 // sparedFrom is the generation of e for a client that needs no resends because of errors that other
 // nodes sent; see [shown].
-func (t *Table) sparedFrom(e *entry) uint64 {
-	if one := t.errored.names[e.name]; one != nil && one.from > 0 {
+func (t *Table) sparedFrom(e *table.Entry) uint64 {
+	if one := t.errored.names[e.Name]; one != nil && one.from > 0 {
 		return one.from
 	}
-	return e.gen
+	return e.Gen
 }
 
 // Spares reports whether a client needs no resends because of errors that other nodes sent; see
@@ -230,11 +231,11 @@ func (t *Table) adoptLocked(r *pendingRestore) {
 // recallLocked remembers the names in the last known good for which clients may remember an error,
 // except those that have changed since.
 func (t *Table) recallLocked(r *pendingRestore) {
-	u := updateTxn{table: t, first: t.gen + 1, woken: t.woken, final: true}
+	u := updateTxn{table: t, first: t.store.Gen() + 1, woken: t.woken, final: true}
 	for _, one := range r.snapshot.Resources {
 		name := one.Resource.Key
-		e := t.entries[name]
-		if !one.Errored || t.errored.has(name) || e != nil && (e.res == nil || !e.res.SameContent(one.Resource)) {
+		e := t.store.Get(name)
+		if !one.Errored || t.errored.has(name) || e != nil && (e.Res == nil || !e.Res.SameContent(one.Resource)) {
 			continue
 		}
 		u.note(name, e, one.ErroredSince)
@@ -337,7 +338,7 @@ func (t *Table) Errored(w *Watcher, shared *SharedErrors) resource.Errored {
 		if _, named := s.names[name]; named || s.key.wildcard || t.coversLocked(s, name) {
 			return true
 		}
-		e := t.entries[name]
+		e := t.store.Get(name)
 		return e != nil && s.namesLocked(e)
 	})
 }

@@ -221,7 +221,7 @@ func (t *Table) wasAbsentLocked(stream int, name string) bool {
 	if _, is := l.absent[name]; is || !l.confidence.Unconfirmed() {
 		return false
 	}
-	return !t.existsLocked(name) && !t.failedLocked(name)
+	return !t.store.Exists(name) && !t.failedLocked(name)
 }
 
 // unknownLocked is Missing for a stream.
@@ -232,7 +232,7 @@ func (t *Table) unknownLocked(stream int, names []string) (unknown []string) {
 		if w == nil || w.stream != stream {
 			continue
 		}
-		if !t.knowsLocked(n) && !t.failedLocked(n) || // an error is known, too (C16)
+		if !t.store.Knows(n) && !t.failedLocked(n) || // an error is known, too (C16)
 			t.wasAbsentLocked(w.stream, n) ||
 			t.isGlobLocked(n) && t.openLocked(w, n) {
 			unknown = append(unknown, spelled)
@@ -261,7 +261,7 @@ func (t *Table) waitingForOrigin(stream int) bool {
 		return true
 	}
 	for n, w := range inSteps(t, t.mu.reading(), &t.interests) {
-		if w.askedOf(stream) && !t.knowsLocked(n) {
+		if w.askedOf(stream) && !t.store.Knows(n) {
 			return true
 		}
 	}
@@ -273,7 +273,7 @@ func (f *Feed) Types() (types []*resource.Type) {
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
 		stream := &t.streams[f.stream]
-		concerned := stream.wanted+stream.live > 0
+		concerned := stream.wanted+t.store.Sum(f.stream).Live > 0
 		t.mu.RUnlock()
 		if concerned {
 			types = append(types, t.Type)
@@ -294,9 +294,9 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 		return nil
 	}
 	held := make(map[string]string)
-	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
-		if h := e.copyFrom(f.stream); h != nil && h.version != "" && !t.streams[f.stream].guard.has(e.name) {
-			held[h.res.Name] = h.version
+	for _, e := range t.entriesInSteps(t.mu.reading()) {
+		if h := e.CopyFrom(f.stream); h != nil && h.Version != "" && !t.streams[f.stream].guard.has(e.Name) {
+			held[h.Res.Name] = h.Version
 		}
 	}
 	return held
@@ -309,9 +309,9 @@ func (f *Feed) SentVersions(typ *resource.Type) map[string]string {
 		return nil
 	}
 	sent := make(map[string]string)
-	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
-		if h := e.copyFrom(f.stream); h != nil {
-			sent[h.res.Name] = h.res.Version
+	for _, e := range t.entriesInSteps(t.mu.reading()) {
+		if h := e.CopyFrom(f.stream); h != nil {
+			sent[h.Res.Name] = h.Res.Version
 		}
 	}
 	return sent

@@ -26,7 +26,7 @@ func (f *Feed) Doubt() {
 	now := time.Now()
 	for _, t := range f.group.Tables() {
 		t.mu.Lock()
-		if stream := &t.streams[f.stream]; t.gen > 0 {
+		if stream := &t.streams[f.stream]; t.store.Gen() > 0 {
 			t.effectLocked(f.stream, stream.confidence.Moved(), nil)
 			if stream.wanted > 0 {
 				t.askedAgainLocked(f.stream, now)

@@ -75,6 +75,7 @@ func (g *Group) Table(t *resource.Type) *Table {
 	g.adoptHeadLocked(table)
 	table.adoptLocked(g.pendingRestores[t.URL])
 	delete(g.pendingRestores, t.URL)
+	table.guard() // other goroutines find it from now on
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })
 	if i < 0 {
@@ -118,10 +119,10 @@ func (g *Group) resumeLocked() {
 		t.mu.Lock()
 		for i := range t.streams {
 			stream := &t.streams[i]
-			if known := t.gen > 0 || stream.answered > 0; !known { // also knowledge that names are absent
+			if known := t.store.Gen() > 0 || stream.answered > 0; !known { // also knowledge that names are absent
 				continue
 			}
-			t.effectLocked(i, stream.confidence.Resumed(stream.live > 0), nil)
+			t.effectLocked(i, stream.confidence.Resumed(t.store.Sum(i).Live > 0), nil)
 			if stream.wanted > 0 {
 				stream.confidence.HoldBegan()
 			}
@@ -231,7 +232,7 @@ func (g *Group) bytes() int64 {
 	n := int64(groupSize)
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		n += tableSize + t.bytes
+		n += tableSize + t.bytesLocked()
 		if t.pendingRestore != nil {
 			n += t.pendingRestore.bytes()
 		}

@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -61,7 +62,7 @@ func (g *removalGuard) release(name string) {
 // resources the stream had when u arrived, and missing are those that a full state omits. It
 // returns a mass removal that is news, whether it is held back or not; nil for none. t.mu must be
 // held.
-func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept *children) *MassRemoval {
+func (t *Table) guardLocked(by int, u Update, before int, missing []*table.Entry, kept *children) *MassRemoval {
 	cfg, stream := &t.group.cache.cfg, &t.streams[by]
 	if u.Mirror { // the owner holds back for all nodes, including what was held back here before
 		stream.guard = removalGuard{}
@@ -89,7 +90,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	}
 	mass := &MassRemoval{Group: t.group, Type: t.Type, Origin: cfg.Streams[by].Origin, Removals: len(gone), Of: before}
 	if cfg.MaxRemovalPercent <= 0 {
-		if before < massSet || len(gone)*100 <= massPercent*before && len(gone) < stream.live {
+		if before < massSet || len(gone)*100 <= massPercent*before && len(gone) < t.store.Sum(by).Live {
 			return nil
 		}
 		t.group.cache.massRemovals.Add(1)
@@ -108,7 +109,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 			removed++
 		}
 	}
-	if removed*100 <= cfg.MaxRemovalPercent*before && removed < stream.live {
+	if removed*100 <= cfg.MaxRemovalPercent*before && removed < t.store.Sum(by).Live {
 		if u.Full {
 			stream.guard = removalGuard{}
 		}
@@ -154,17 +155,17 @@ func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) 
 }
 
 // removalsLocked returns the names that u would remove from a stream's content.
-func (t *Table) removalsLocked(by int, u Update, missing []*entry) map[string]struct{} {
+func (t *Table) removalsLocked(by int, u Update, missing []*table.Entry) map[string]struct{} {
 	gone := make(map[string]struct{})
 	for _, spelled := range u.Removed {
 		name := resource.Canonical(spelled)
-		if e := t.entries[name]; e != nil && e.copyFrom(by) != nil {
+		if e := t.store.Get(name); e != nil && e.CopyFrom(by) != nil {
 			gone[name] = struct{}{}
 		}
 	}
 	for _, e := range missing {
-		if e.copyFrom(by) != nil {
-			gone[e.name] = struct{}{}
+		if e.CopyFrom(by) != nil {
+			gone[e.Name] = struct{}{}
 		}
 	}
 	return gone
@@ -176,7 +177,7 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 	stream := &t.streams[by]
 	names := stream.guard.names
 	stream.guard = removalGuard{}
-	change := updateTxn{table: t, by: by, first: t.gen + 1, woken: woken, final: true}
+	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true}
 	for name, then := range names {
 		switch {
 		case kept != nil && kept.has(name):
@@ -185,14 +186,14 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 		case then != nil:
 			change.put(then)
 		default:
-			change.drop(t.entries[name])
+			change.drop(t.store.Get(name))
 			t.noteRemovedLocked(by, name)
 		}
 	}
 	if len(names) > 0 {
 		stream.version = "" // the present content was never sent with one
 	}
-	t.fed.Changes += t.gen + 1 - change.first
+	t.fed.Changes += t.store.Gen() + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseReleased, "")
 	return len(names)
 }

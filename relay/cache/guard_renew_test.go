@@ -51,7 +51,7 @@ func TestUnjudgedSets(t *testing.T) {
 					others = append(others, holds(clusters, true, began.Add(30*time.Minute), all[:tc.third]...))
 				}
 				w.group.Renew(others)
-				if got := w.group.lookup(clusters).live; got != tc.want {
+				if got := w.group.lookup(clusters).info().Resources; got != tc.want {
 					t.Errorf("%d clusters are left, expected %d", got, tc.want)
 				}
 				expectSees(t, c, tc.ends...)

@@ -66,12 +66,10 @@ func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server str
 	if u.added+u.changed+u.removed == 0 || limit <= 0 || t.group.private {
 		return
 	}
+	digest, _ := t.store.Wildcard()
 	p := past{
-		at: at.UnixMilli(), cause: cause, digest: t.digest, all: t.allLocked(), gen: t.gen,
-		added: u.added, changed: u.changed, removed: u.removed, present: uint32(t.live), source: t.streams[u.by].source, server: server,
-	}
-	if stream := t.wildStream(); stream != nil && stream.version != "" && stream.live == t.members && stream.digest == t.digest {
-		p.version = stream.version
+		at: at.UnixMilli(), cause: cause, digest: digest, version: t.wildOriginVersionLocked(), all: t.store.All(), gen: t.store.Gen(),
+		added: u.added, changed: u.changed, removed: u.removed, present: uint32(t.store.Live()), source: t.streams[u.by].source, server: server,
 	}
 	h := &t.history
 	if last := h.newest(); last != nil && cause == CauseRestored && last.cause == cause {

@@ -146,10 +146,10 @@ func (t *Table) info() TableInfo {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.gen, Resources: t.live, Tombstones: t.tombstones.len,
-		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.interests), NamesShare: t.fullestLocked(),
+		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
+		Bytes: t.bytesLocked(), Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.interests), NamesShare: t.fullestLocked(),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
-		Stale: t.staleLocked(), Expiring: len(t.deadlines), Expired: t.fed.Expired, ResourceErrors: t.errorsByNote.len,
+		Stale: t.staleLocked(), Expiring: t.store.Expiring(), Expired: t.fed.Expired, ResourceErrors: t.errorsByNote.len,
 	}
 	for l := range t.streams {
 		i.HeldRemovals += len(t.streams[l].guard.names)

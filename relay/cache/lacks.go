@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -51,7 +52,7 @@ func (s *Subscription) fewLacks(since uint64) (out []lackAt, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	left := t.group.cache.step
-	for e := t.changes.newest; e != nil && e.gen > since; e = e.changes.next {
+	for e := t.store.Newest(); e != nil && e.Gen > since; e = e.Older() {
 		if left--; left < 0 {
 			return nil, false
 		}
@@ -68,12 +69,12 @@ func (s *Subscription) manyLacks(since uint64) (out []lackAt) {
 	t.mu.RLock()
 	size := len(s.names)
 	if s.key.wildcard {
-		size += t.live
+		size += t.store.Live()
 	}
 	t.mu.RUnlock()
 	out = make([]lackAt, 0, size)
-	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
-		if l, is := s.lackLocked(e, since); is && e.gen > since {
+	for _, e := range t.entriesInSteps(t.mu.reading()) {
+		if l, is := s.lackLocked(e, since); is && e.Gen > since {
 			out = append(out, l)
 		}
 	}
@@ -82,16 +83,16 @@ func (s *Subscription) manyLacks(since uint64) (out []lackAt) {
 }
 
 // lackLocked returns what s lacks of e, if anything.
-func (s *Subscription) lackLocked(e *entry, since uint64) (l lackAt, is bool) {
+func (s *Subscription) lackLocked(e *table.Entry, since uint64) (l lackAt, is bool) {
 	there, gen := s.seesLocked(e)
-	was := e.born > 0 && e.born <= since
-	maybe := !was && e.lived > 0 && e.lived <= since
+	was := e.Born > 0 && e.Born <= since
+	maybe := !was && e.Lived > 0 && e.Lived <= since
 	if gen <= since || !there && !was && !maybe {
 		return l, false
 	}
-	l = lackAt{Lack{Name: s.table.calledLocked(e.name), Gen: gen, Changed: time.UnixMilli(e.changed), Was: was, Maybe: maybe}, e.gen}
+	l = lackAt{Lack{Name: s.table.calledLocked(e.Name), Gen: gen, Changed: time.UnixMilli(e.Changed), Was: was, Maybe: maybe}, e.Gen}
 	if there {
-		l.Name, l.Resource = e.res.Name, e.res
+		l.Name, l.Resource = e.Res.Name, e.Res
 	}
 	return l, true
 }

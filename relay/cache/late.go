@@ -77,7 +77,7 @@ func (f *Feed) Guarded() bool {
 	return slices.ContainsFunc(f.group.Tables(), func(t *Table) bool {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
-		return t.Type.FullState && t.streams[f.stream].live > 0
+		return t.Type.FullState && t.store.Sum(f.stream).Live > 0
 	})
 }
 
@@ -151,14 +151,14 @@ func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *Mass
 		}
 	}
 	whole := t.Type.FullState && r.snapshot.Wildcard && t.wild.stream == by && t.wild.demanded() && t.hasAnswered(&t.wild)
-	whole = whole && (len(never)*100 > t.group.cache.cfg.MaxRemovalPercent*of || len(never) > 0 && t.streams[by].live == 0)
-	gone, change := make(map[string]struct{}), updateTxn{table: t, by: by, first: t.gen + 1, woken: t.woken}
+	whole = whole && (len(never)*100 > t.group.cache.cfg.MaxRemovalPercent*of || len(never) > 0 && t.store.Sum(by).Live == 0)
+	gone, change := make(map[string]struct{}), updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken}
 	for _, res := range never {
 		if !whole && !kept.has(res.Key) {
 			continue
 		}
 		change.put(res)
-		t.entries[res.Key].copyFrom(by).version = noVersion
+		t.store.SetVersion(t.store.Get(res.Key), by, noVersion)
 		if gone[res.Key] = struct{}{}; !whole {
 			t.keepLocked(by, res.Key, nil)
 		}
@@ -167,7 +167,7 @@ func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *Mass
 		return 0, nil
 	}
 	t.streams[by].version = "" // the content is not what the control plane sent
-	t.fed.Changes += t.gen + 1 - change.first
+	t.fed.Changes += t.store.Gen() + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseKept, "")
 	if whole && t.holdBackLocked(by, gone, true) {
 		mass = &MassRemoval{Group: t.group, Type: t.Type, Origin: t.group.cache.cfg.Streams[by].Origin, Removals: len(gone), Of: of, HeldBack: true}
@@ -178,6 +178,6 @@ func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *Mass
 // neverHadLocked reports whether a stream may have res, and the table never had anything of that
 // name.
 func (t *Table) neverHadLocked(by int, res *resource.Resource) bool {
-	e := t.entries[res.Key]
-	return (e == nil || e.res == nil && e.born == 0 && !e.denied) && t.mayHoldLocked(by, res)
+	e := t.store.Get(res.Key)
+	return (e == nil || e.Res == nil && e.Born == 0 && !e.Denied) && t.mayHoldLocked(by, res)
 }

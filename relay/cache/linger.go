@@ -1,6 +1,9 @@
 package cache
 
-import "slices"
+import (
+	"slices"
+	"xdsrelay/relay/cache/table"
+)
 
 // Names without interest stay subscribed for the linger time (K10), as far as their bytes are
 // within a bound.
@@ -32,7 +35,7 @@ func (t *Table) forgetUnservedOf(names []string) {
 		}
 		t.unbookLocked(w, name)
 		if served := false; w.subs.len() == 0 {
-			t.eachOfLocked(name, func(e *entry) { served = served || e.res != nil })
+			t.store.EachOf(name, func(e *table.Entry) { served = served || e.Res != nil })
 			if !served {
 				ended = append(ended, name)
 			}

@@ -160,10 +160,10 @@ func TestOldFeedChangesNothing(t *testing.T) {
 		w.feed.Up()
 		expectDemand(t, w, true, "+*")
 		c.table.Edit(&c.w, Edit{Add: []string{"z"}})
-		before := c.table.gen
+		before := c.table.newest()
 		n := old.Apply(Update{Type: clusters, Full: true}) + old.Absent(clusters, []string{"z"})
 		old.Down(errors.New("late"))
-		if got := old.TakeDemand(true, true); n != 0 || len(got) > 0 || c.table.gen != before || !w.group.Upstream().Connected {
+		if got := old.TakeDemand(true, true); n != 0 || len(got) > 0 || c.table.newest() != before || !w.group.Upstream().Connected {
 			t.Fatalf("%d changes, %+v, %+v", n, got, w.group.Upstream())
 		}
 		expectDemand(t, w, false, "+z")

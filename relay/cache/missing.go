@@ -19,7 +19,7 @@ func (s *Subscription) Missing() int {
 
 // hasPlainNamesLocked reports whether s sees each resource by exactly one of its names.
 func (s *Subscription) hasPlainNamesLocked() bool {
-	return !s.key.wildcard && s.globs == 0 && len(s.table.aliases) == 0
+	return !s.key.wildcard && s.globs == 0 && !s.table.store.Aliased()
 }
 
 // countMissing is Missing by a scan of the names. The table's mu must not be held.
@@ -34,5 +34,5 @@ func (s *Subscription) countMissing() (n int) {
 }
 
 func (t *Table) missesNameLocked(name string) bool {
-	return !resource.IsGlob(name) && !t.existsLocked(name)
+	return !resource.IsGlob(name) && !t.store.Exists(name)
 }

@@ -102,8 +102,8 @@ func (t *Table) mayYieldLocked(stream int, name string, w *interest) bool {
 	if w == nil || w.stream != stream || w.shed || w.subs.len() != 1 {
 		return false
 	}
-	e := t.entries[name]
-	return e == nil || e.res == nil
+	e := t.store.Get(name)
+	return e == nil || e.Res == nil
 }
 
 // giveLocked drops those of names that may still yield. t.mu must be held.

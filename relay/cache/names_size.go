@@ -173,7 +173,7 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 
 // neverAnsweredLocked reports whether a stream asks for a name of which nothing was ever received.
 func (t *Table) neverAnsweredLocked(stream int, name string, w *interest) bool {
-	return w != nil && w.stream == stream && !w.shed && t.entries[name] == nil && !t.failedLocked(name)
+	return w != nil && w.stream == stream && !w.shed && t.store.Get(name) == nil && !t.failedLocked(name)
 }
 
 // newestUnanswered returns the newest of the names that were never answered, with half of their

@@ -158,7 +158,7 @@ func (t *Table) AsOf() time.Time {
 func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
 	asOf = now
 	for i := range t.streams {
-		if t.streams[i].live == 0 && len(t.streams) > 1 {
+		if t.store.Sum(i).Live == 0 && len(t.streams) > 1 {
 			continue
 		}
 		if at := t.streamAsOfLocked(i, now); at.Before(asOf) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -92,9 +93,6 @@ type typeStreamState struct {
 	// assumed are canonical names that count as absent without an answer; see assumed.go.
 	assumed map[string]struct{}
 
-	live     int                    // resources that it has a copy of
-	denied   int                    // resources that the control plane refuses to show
-	digest   resource.Digest        // of its copies
 	guard    removalGuard           // removals of its copies that are held back (K16)
 	removed  map[string]time.Time   // when resources were removed, by canonical name; see noteRemovedLocked
 	unjudged time.Time              // when the first complete set arrived, if nothing could be compared with it
@@ -111,13 +109,13 @@ type speaker struct {
 	mirror bool
 }
 
-// systemVersion is the control plane's version of exactly the present content; empty if that is
+// systemVersionLocked is the control plane's version of exactly the present content; empty if that is
 // unknown.
-func (l *typeStreamState) systemVersion() resource.SystemVersion {
-	if l.system.Digest != l.digest {
+func (t *Table) systemVersionLocked(by int) resource.SystemVersion {
+	if t.streams[by].system.Digest != t.store.Sum(by).Digest {
 		return resource.SystemVersion{}
 	}
-	return l.system
+	return t.streams[by].system
 }
 
 // heard records the sender's name for itself. If the same sender omits it, the previous name stays;
@@ -189,7 +187,7 @@ func (t *Table) oneOriginLocked(a, b int) bool {
 // set has been answered, its stream has sent something about the name, or another control plane
 // serves it.
 func (t *Table) judgedLocked(name string) bool {
-	if e := t.entries[name]; e != nil && e.wild > 0 || t.wildJudgedLocked() {
+	if e := t.store.Get(name); e != nil && e.Wild > 0 || t.wildJudgedLocked() {
 		return true
 	}
 	stream := t.streamOf(name)
@@ -204,13 +202,13 @@ func (t *Table) wildJudgedLocked() bool {
 }
 
 // streamsOfLocked iterates over the streams that s has interests on.
-func (t *Table) streamsOfLocked(s *Subscription) func(yield func(*typeStreamState) bool) {
-	return func(yield func(*typeStreamState) bool) {
+func (t *Table) streamsOfLocked(s *Subscription) func(yield func(int, *typeStreamState) bool) {
+	return func(yield func(int, *typeStreamState) bool) {
 		for i := range t.streams {
 			if len(t.streams) > 1 && (len(s.perStream) == 0 || s.perStream[i] == 0) {
 				continue
 			}
-			if !yield(&t.streams[i]) {
+			if !yield(i, &t.streams[i]) {
 				return
 			}
 		}
@@ -219,7 +217,7 @@ func (t *Table) streamsOfLocked(s *Subscription) func(yield func(*typeStreamStat
 
 // heldLocked reports whether a stream of s withholds content that may be old.
 func (t *Table) heldLocked(s *Subscription) bool {
-	for stream := range t.streamsOfLocked(s) {
+	for _, stream := range t.streamsOfLocked(s) {
 		if stream.confidence.Withheld() {
 			return true
 		}
@@ -227,20 +225,21 @@ func (t *Table) heldLocked(s *Subscription) bool {
 	return false
 }
 
-// onlyStreamLocked returns the stream that serves all interests of s, nil if there are several.
-func (t *Table) onlyStreamLocked(s *Subscription) (only *typeStreamState) {
-	for stream := range t.streamsOfLocked(s) {
-		if only != nil {
-			return nil
+// onlyStreamLocked returns the stream that serves all interests of s, [Nobody] if there are several.
+func (t *Table) onlyStreamLocked(s *Subscription) int {
+	only := Nobody
+	for i := range t.streamsOfLocked(s) {
+		if only != Nobody {
+			return Nobody
 		}
-		only = stream
+		only = i
 	}
 	return only
 }
 
 // sourceLocked returns the identifiers of the control planes of what s sees (K7).
 func (t *Table) sourceLocked(s *Subscription) (source string) {
-	for stream := range t.streamsOfLocked(s) {
+	for _, stream := range t.streamsOfLocked(s) {
 		switch {
 		case source == "":
 			source = stream.source
@@ -256,8 +255,8 @@ func (t *Table) waitsForLocked(s *Subscription) (streams uint64) {
 	for _, w := range s.waits {
 		streams |= 1 << w.stream
 	}
-	t.eachGlobLocked(s, func(g *glob) {
-		if w := t.interests[g.name]; t.openLocked(w, g.name) {
+	t.eachGlobLocked(s, func(g *table.Glob) {
+		if w := t.interests[g.Name]; t.openLocked(w, g.Name) {
 			streams |= 1 << w.stream
 		}
 	})

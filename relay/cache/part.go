@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -63,7 +64,7 @@ func (p *picker) pickPart() {
 	switch {
 	case p.query.KeepRemoved:
 	case since == Start:
-		to.Removed = p.table.gen // a new client never had what was removed before; but see untold
+		to.Removed = p.table.store.Gen() // a new client never had what was removed before; but see untold
 	default:
 		to.Removed = max(since.Removed, upTo)
 	}
@@ -98,10 +99,10 @@ func (p *part) spread(names []string) []string {
 	out := make([]string, 0, len(names))
 	for _, n := range names {
 		before := len(out)
-		if g := p.table.globs[n]; g != nil {
-			for e := g.members.newest; e != nil; e = e.urn.place.next {
+		if g := p.table.store.Glob(n); g != nil {
+			for e := range g.Members() {
 				if there, _ := p.sub.seesLocked(e); there {
-					out = append(out, e.name)
+					out = append(out, e.Name)
 				}
 			}
 		}
@@ -131,13 +132,13 @@ func (p *part) pickRefreshed() {
 func (p *part) addNamed(name string, limit uint64) (exists bool) {
 	var rs []*resource.Resource
 	size := 0
-	p.table.eachOfLocked(name, func(e *entry) {
+	p.table.store.EachOf(name, func(e *table.Entry) {
 		there, gen := p.look(e)
-		if (!there || !e.goesBy(name)) && !p.uncacheableForPeer(e) {
+		if (!there || !e.GoesBy(name)) && !p.uncacheableForPeer(e) {
 			return
 		}
 		exists = true
-		if _, dup := p.have[e.name]; !dup && gen <= limit {
+		if _, dup := p.have[e.Name]; !dup && gen <= limit {
 			res := p.shownOf(e)
 			rs = append(rs, res)
 			size += res.WireSize()
@@ -193,7 +194,7 @@ func (p *part) pickOldest() (upTo uint64) {
 		if p.mustSend(e) {
 			p.add(p.shownOf(e))
 		} else {
-			p.remove(e.name)
+			p.remove(e.Name)
 		}
 		if p.full {
 			break
@@ -209,9 +210,9 @@ func (p *part) pickOldest() (upTo uint64) {
 		for fits > 0 && p.first(changes[fits-1]) == first {
 			fits--
 			e := changes[fits]
-			if n := len(p.out.Resources) - 1; n >= resources && p.out.Resources[n].Key == e.name {
+			if n := len(p.out.Resources) - 1; n >= resources && p.out.Resources[n].Key == e.Name {
 				p.out.Resources = p.out.Resources[:n]
-			} else if n := len(p.out.Removed) - 1; n >= removed && p.out.Removed[n] == e.name {
+			} else if n := len(p.out.Removed) - 1; n >= removed && p.out.Removed[n] == e.Name {
 				p.out.Removed = p.out.Removed[:n]
 			}
 		}
@@ -225,28 +226,28 @@ func (p *part) pickOldest() (upTo uint64) {
 
 // first is the generation of the first change of the update that changed e last, as far as the
 // subscription sees it.
-func (p *picker) first(e *entry) uint64 {
-	if _, gen := p.look(e); gen != e.gen {
+func (p *picker) first(e *table.Entry) uint64 {
+	if _, gen := p.look(e); gen != e.Gen {
 		return gen
 	}
-	return e.first
+	return e.First
 }
 
 // changes returns what changed since the position, oldest first.
-func (p *picker) changes() (changes []*entry) {
+func (p *picker) changes() (changes []*table.Entry) {
 	type change struct {
-		entry *entry
+		entry *table.Entry
 		gen   uint64
 	}
 	var all []change
-	p.eachSince(func(e *entry) {
+	p.eachSince(func(e *table.Entry) {
 		if p.mustSend(e) || p.mustRemove(e) {
 			_, gen := p.look(e)
 			all = append(all, change{e, gen})
 		}
 	})
 	slices.SortFunc(all, func(a, b change) int { return cmp.Compare(a.gen, b.gen) })
-	changes = make([]*entry, len(all))
+	changes = make([]*table.Entry, len(all))
 	for i := range all {
 		changes[i] = all[i].entry
 	}

@@ -6,6 +6,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -103,8 +104,8 @@ func (t *Table) Unshared(w *Watcher) *Names {
 		return nil
 	}
 	var names []string
-	for _, name := range t.uncacheable {
-		if e := t.entries[name]; e != nil && t.coversUncacheableLocked(w.sub, e) {
+	for _, name := range t.store.Uncacheable() {
+		if e := t.store.Get(name); e != nil && t.coversUncacheableLocked(w.sub, e) {
 			names = append(names, name)
 		}
 	}
@@ -113,8 +114,8 @@ func (t *Table) Unshared(w *Watcher) *Names {
 
 // coversUncacheableLocked reports whether e is a resource that must not be cached, and s asks for
 // it.
-func (t *Table) coversUncacheableLocked(s *Subscription, e *entry) bool {
-	return e.denied && t.uncacheable[e.name] == e.name && (s.namesLocked(e) || s.key.wildcard && e.stream == t.wild.stream)
+func (t *Table) coversUncacheableLocked(s *Subscription, e *table.Entry) bool {
+	return e.Denied && t.store.Uncacheable()[e.Name] == e.Name && (s.namesLocked(e) || s.key.wildcard && e.Stream == t.wild.stream)
 }
 
 // Group is the group of the feed.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -33,21 +34,21 @@ func (p *picker) pickSince() {
 // eachSince calls f for each entry that changed since the position, and maybe for others: it walks
 // the table from the newest change back to the position, or the names of the subscription if these
 // are fewer. It reports whether it went from the newest to the oldest.
-func (p *picker) eachSince(f func(*entry)) (inOrder bool) {
+func (p *picker) eachSince(f func(*table.Entry)) (inOrder bool) {
 	oldest := min(p.query.Since.Gen, p.query.Since.Removed)
 	if p.query.KeepRemoved {
 		oldest = p.query.Since.Gen
 	}
 	if !p.sub.key.wildcard {
 		steps, most := 0, p.reach()+8
-		for e := p.table.changes.newest; e != nil && e.gen > oldest; e = e.changes.next {
+		for e := p.table.store.Newest(); e != nil && e.Gen > oldest; e = e.Older() {
 			if steps++; steps > most {
 				p.table.eachNamedLocked(p.sub, f)
 				return false
 			}
 		}
 	}
-	for e := p.table.changes.newest; e != nil && e.gen > oldest; e = e.changes.next {
+	for e := p.table.store.Newest(); e != nil && e.Gen > oldest; e = e.Older() {
 		f(e)
 	}
 	return true
@@ -56,61 +57,61 @@ func (p *picker) eachSince(f func(*entry)) (inOrder bool) {
 // reach estimates how many entries the subscription can see by name.
 func (p *picker) reach() int {
 	n := len(p.sub.names)
-	p.table.eachGlobLocked(p.sub, func(g *glob) { n += g.members.len })
+	p.table.eachGlobLocked(p.sub, func(g *table.Glob) { n += g.Len() })
 	return n
 }
 
 // pick adds e if it has to be sent.
-func (p *picker) pick(e *entry) {
+func (p *picker) pick(e *table.Entry) {
 	if p.mustSend(e) {
 		p.out.Resources = append(p.out.Resources, p.shownOf(e))
 	} else if p.mustRemove(e) {
-		p.out.Removed = append(p.out.Removed, e.name)
+		p.out.Removed = append(p.out.Removed, e.Name)
 	}
 }
 
 // look returns what the subscription sees of e: whether there is a resource, and the generation of
 // the last change that concerns the client; 0 if it never saw e.
-func (p *picker) look(e *entry) (there bool, gen uint64) {
+func (p *picker) look(e *table.Entry) (there bool, gen uint64) {
 	there, gen = p.sub.seesLocked(e)
 	switch {
-	case there && e.gap.bridges(&p.query):
-		gen = e.gap.from
-	case there && p.query.Spared && !p.query.Rejected && gen == e.gen:
+	case there && !p.query.Rejected && e.Gap.Bridges(p.query.Since.Gen, p.query.Since.Removed):
+		gen = e.Gap.From // a client that has rejected an update may have rejected this removal
+	case there && p.query.Spared && !p.query.Rejected && gen == e.Gen:
 		gen = p.table.sparedFrom(e)
 	case !there && p.sub.sawLocked(e):
-		gen = e.gen
+		gen = e.Gen
 	}
 	return there, gen
 }
 
 // mustSend reports whether e is a resource that the subscription covers and that changed since the
 // position.
-func (p *picker) mustSend(e *entry) bool {
+func (p *picker) mustSend(e *table.Entry) bool {
 	there, gen := p.look(e)
-	return there && gen > p.query.Since.Gen || p.uncacheableForPeer(e) && e.gen > p.query.Since.Gen
+	return there && gen > p.query.Since.Gen || p.uncacheableForPeer(e) && e.Gen > p.query.Since.Gen
 }
 
 // uncacheableForPeer reports whether another node gets only the information that e must not be
 // shared.
-func (p *picker) uncacheableForPeer(e *entry) bool {
+func (p *picker) uncacheableForPeer(e *table.Entry) bool {
 	return p.query.Peer && p.table.coversUncacheableLocked(p.sub, e)
 }
 
 // shownOf is what is sent of e.
-func (p *picker) shownOf(e *entry) *resource.Resource {
-	if e.res == nil {
-		return p.table.uncacheableNotice(e.name)
+func (p *picker) shownOf(e *table.Entry) *resource.Resource {
+	if e.Res == nil {
+		return p.table.uncacheableNotice(e.Name)
 	}
-	return e.res
+	return e.Res
 }
 
 // mustRemove reports whether e was removed, or left the subscription's view, since the position, or
 // is absent without the client having been notified (B34).
-func (p *picker) mustRemove(e *entry) bool {
+func (p *picker) mustRemove(e *table.Entry) bool {
 	since := p.query.Since
 	there, gen := p.look(e)
-	if p.query.KeepRemoved || there || e.denied || p.void(e) {
+	if p.query.KeepRemoved || there || e.Denied || p.void(e) {
 		return false
 	}
 	return gen > since.Removed || gen > since.Gen && p.table.missesLocked(p.sub, e)
@@ -120,18 +121,18 @@ func (p *picker) mustRemove(e *entry) bool {
 func (p *picker) withholds() (yes bool) {
 	q := *p
 	q.query.KeepRemoved = false
-	q.eachSince(func(e *entry) { yes = yes || !q.mustSend(e) && q.mustRemove(e) })
+	q.eachSince(func(e *table.Entry) { yes = yes || !q.mustSend(e) && q.mustRemove(e) })
 	return yes
 }
 
 // void reports whether e is the tombstone of a glob that is no news: it is not empty any more, or
 // was never asked for.
-func (p *picker) void(e *entry) bool {
-	if e.urn == nil || !resource.IsGlob(e.name) {
+func (p *picker) void(e *table.Entry) bool {
+	if !e.Structured() || !resource.IsGlob(e.Name) {
 		return false
 	}
-	_, named := p.sub.names[e.name]
-	return !named || p.table.existsLocked(e.name)
+	_, named := p.sub.names[e.Name]
+	return !named || p.table.store.Exists(e.Name)
 }
 
 // pickForced adds the names to refresh and the forced ones: the resources, or that they do not
@@ -179,9 +180,9 @@ func (p *picker) leftOut() (yes bool) {
 	for _, r := range p.out.Resources {
 		have[r] = struct{}{}
 	}
-	p.eachSince(func(e *entry) {
-		_, there := have[e.res]
-		yes = yes || p.mustSend(e) && !there || p.mustRemove(e) && !slices.Contains(p.out.Removed, e.name)
+	p.eachSince(func(e *table.Entry) {
+		_, there := have[e.Res]
+		yes = yes || p.mustSend(e) && !there || p.mustRemove(e) && !slices.Contains(p.out.Removed, e.Name)
 	})
 	return yes
 }
@@ -189,13 +190,13 @@ func (p *picker) leftOut() (yes bool) {
 // addNamed adds the resources that have name, as far as the subscription covers them and they are
 // not added yet. It reports whether there are any.
 func (p *picker) addNamed(name string, have map[string]struct{}) (exists bool) {
-	p.table.eachOfLocked(name, func(e *entry) {
-		if there, _ := p.sub.seesLocked(e); (!there || !e.goesBy(name)) && !p.uncacheableForPeer(e) {
+	p.table.store.EachOf(name, func(e *table.Entry) {
+		if there, _ := p.sub.seesLocked(e); (!there || !e.GoesBy(name)) && !p.uncacheableForPeer(e) {
 			return
 		}
 		exists = true
-		if _, dup := have[e.name]; !dup {
-			have[e.name] = struct{}{}
+		if _, dup := have[e.Name]; !dup {
+			have[e.Name] = struct{}{}
 			p.out.Resources = append(p.out.Resources, p.shownOf(e))
 		}
 	})
@@ -206,11 +207,11 @@ func (p *picker) addNamed(name string, have map[string]struct{}) (exists bool) {
 // cover it.
 func (p *picker) gone(name string) bool {
 	t, s := p.table, p.sub
-	e := t.entries[name]
+	e := t.store.Get(name)
 	_, named := s.names[name]
 	about, failed := t.failureLocked(name)
 	switch {
-	case e != nil && e.denied && (s.namesLocked(e) || s.key.wildcard && e.stream == t.wild.stream):
+	case e != nil && e.Denied && (s.namesLocked(e) || s.key.wildcard && e.Stream == t.wild.stream):
 		return false
 	case e != nil && s.namesLocked(e):
 		return true // a tombstone: see picker.addNamed
@@ -231,8 +232,8 @@ func (p *picker) gone(name string) bool {
 // that would decide whether name exists, and nothing else would.
 func (p *picker) unjudged(name string) bool {
 	t, s := p.table, p.sub
-	e := t.entries[name]
-	if _, named := s.names[name]; named || t.failedLocked(name) || e != nil && (e.denied || s.namesLocked(e)) {
+	e := t.store.Get(name)
+	if _, named := s.names[name]; named || t.failedLocked(name) || e != nil && (e.Denied || s.namesLocked(e)) {
 		return false
 	}
 	if t.coversLocked(s, name) {
@@ -245,7 +246,7 @@ func (p *picker) unjudged(name string) bool {
 func (p *picker) pickWhole() {
 	p.out.Resources, p.loose.all = p.out.Resources[:0], 0
 	if p.sub.key.wildcard {
-		for e := p.table.changes.oldest; e != nil; e = e.changes.prev {
+		for e := p.table.store.Oldest(); e != nil; e = e.Newer() {
 			p.pickState(e)
 		}
 		return
@@ -255,15 +256,15 @@ func (p *picker) pickWhole() {
 }
 
 // pickState adds the resource of e, or the one before a removal that is held back.
-func (p *picker) pickState(e *entry) {
+func (p *picker) pickState(e *table.Entry) {
 	there, gen := p.sub.seesLocked(e)
 	if there {
-		p.out.Resources = append(p.out.Resources, e.res)
+		p.out.Resources = append(p.out.Resources, e.Res)
 		return
 	}
-	was := e.last
-	if e.res != nil {
-		was = e.res // it left the wildcard set (D11)
+	was := e.Last
+	if e.Res != nil {
+		was = e.Res // it left the wildcard set (D11)
 	}
 	switch {
 	case was == nil || gen <= p.query.Since.Removed:

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
 // note is one thing to be sent without a change: one of the two.
 type note struct {
 	number uint64
-	entry  *entry
+	entry  *table.Entry
 	err    *resourceError
 }
 
@@ -37,10 +38,10 @@ func (p *picker) pickNotes() {
 		case n.number >= cut:
 			to.Noted = max(since, cut-1)
 			return
-		case n.entry != nil && n.entry.ttlState.ttlChangedAt > since:
-			p.out.Resources = append(p.out.Resources, n.entry.res)
+		case n.entry != nil && n.entry.TTLState.ChangedAt > since:
+			p.out.Resources = append(p.out.Resources, n.entry.Res)
 		case n.entry != nil:
-			p.out.Heartbeats = append(p.out.Heartbeats, n.entry.res)
+			p.out.Heartbeats = append(p.out.Heartbeats, n.entry.Res)
 		case n.err.removal:
 			p.out.RemovedNames = append(p.out.RemovedNames, n.err.about.Raw)
 		default:
@@ -62,9 +63,9 @@ func (p *picker) addError(r *resourceError) {
 func (p *picker) notes(have map[string]struct{}) (notes []note) {
 	since := p.query.Since.Noted
 	if p.query.Timed && p.sub.heartbeat > since {
-		p.eachHeartbeat(since, func(e *entry) {
-			if _, sent := have[e.name]; !sent && p.heartbeatSuffices(e) {
-				notes = append(notes, note{number: e.ttlState.noted, entry: e})
+		p.eachHeartbeat(since, func(e *table.Entry) {
+			if _, sent := have[e.Name]; !sent && p.heartbeatSuffices(e) {
+				notes = append(notes, note{number: e.TTLState.Noted, entry: e})
 			}
 		})
 	}
@@ -81,14 +82,14 @@ func (p *picker) notes(have map[string]struct{}) (notes []note) {
 
 // eachHeartbeat calls f for the entries whose TTLs were renewed since a note: the newest of all, or
 // those of the subscription if these are fewer.
-func (p *picker) eachHeartbeat(since uint64, f func(*entry)) {
+func (p *picker) eachHeartbeat(since uint64, f func(*table.Entry)) {
 	t := p.table
 	if !p.sub.key.wildcard {
 		steps, most := 0, p.reach()+8
-		for e := t.heartbeats.newest; e != nil && e.ttlState.noted > since; e = e.ttlState.heartbeats.next {
+		for e := t.store.NewestHeartbeat(); e != nil && e.TTLState.Noted > since; e = e.OlderHeartbeat() {
 			if steps++; steps > most {
-				t.eachNamedLocked(p.sub, func(e *entry) {
-					if e.ttlState != nil && e.ttlState.noted > since {
+				t.eachNamedLocked(p.sub, func(e *table.Entry) {
+					if e.TTLState != nil && e.TTLState.Noted > since {
 						f(e)
 					}
 				})
@@ -96,7 +97,7 @@ func (p *picker) eachHeartbeat(since uint64, f func(*entry)) {
 			}
 		}
 	}
-	for e := t.heartbeats.newest; e != nil && e.ttlState.noted > since; e = e.ttlState.heartbeats.next {
+	for e := t.store.NewestHeartbeat(); e != nil && e.TTLState.Noted > since; e = e.OlderHeartbeat() {
 		f(e)
 	}
 }
@@ -125,9 +126,9 @@ func (p *picker) eachError(since uint64, f func(*resourceError)) {
 
 // heartbeatSuffices reports whether the client has the present e, so that a heartbeat is enough.
 // Otherwise e is sent as a change.
-func (p *picker) heartbeatSuffices(e *entry) bool {
+func (p *picker) heartbeatSuffices(e *table.Entry) bool {
 	there, gen := p.look(e)
-	return there && gen <= p.query.Since.Gen && !p.query.Except.has(e.name)
+	return there && gen <= p.query.Since.Gen && !p.query.Except.has(e.Name)
 }
 
 // concerns reports whether r must be sent to the client.
@@ -158,9 +159,9 @@ func (p *picker) hears(r *resourceError) bool {
 
 // has reports whether the client sees a resource with that name.
 func (p *picker) has(name string) (yes bool) {
-	p.table.eachOfLocked(name, func(e *entry) {
+	p.table.store.EachOf(name, func(e *table.Entry) {
 		there, _ := p.sub.seesLocked(e)
-		yes = yes || there && e.goesBy(name)
+		yes = yes || there && e.GoesBy(name)
 	})
 	return yes
 }
@@ -170,7 +171,7 @@ func (p *picker) has(name string) (yes bool) {
 func (p *picker) cut(notes []note, have map[string]struct{}) uint64 {
 	for _, n := range notes {
 		if n.entry != nil {
-			have[n.entry.name] = struct{}{}
+			have[n.entry.Name] = struct{}{}
 			continue
 		}
 		if _, both := have[n.err.key]; both && !p.query.Whole {
@@ -201,7 +202,7 @@ func (p *picker) fits(notes []note) uint64 {
 // size is the maximum size of n in a response, in bytes.
 func (n note) size() int {
 	if n.entry != nil {
-		return n.entry.res.WireSize()
+		return n.entry.Res.WireSize()
 	}
 	return len(n.err.about.Raw) + removedSize
 }
@@ -254,7 +255,7 @@ func (p *picker) pickForcedErrors() {
 
 // pickLifetimes computes the remaining TTLs of all that is sent.
 func (p *picker) pickLifetimes() {
-	if !p.query.Timed || len(p.table.deadlines) == 0 {
+	if !p.query.Timed || p.table.store.Expiring() == 0 {
 		return
 	}
 	at := p.query.At
@@ -264,9 +265,9 @@ func (p *picker) pickLifetimes() {
 	p.out.Lifetimes = make(map[*resource.Resource]time.Duration)
 	for _, rs := range [...][]*resource.Resource{p.out.Resources, p.out.Heartbeats} {
 		for _, r := range rs {
-			e := p.table.entries[r.Key]
-			if e != nil && e.res == r && e.ttlState != nil && !e.ttlState.expires.IsZero() {
-				p.out.Lifetimes[r] = max(e.ttlState.expires.Sub(at), shortest)
+			e := p.table.store.Get(r.Key)
+			if e != nil && e.Res == r && e.TTLState != nil && !e.TTLState.Expires.IsZero() {
+				p.out.Lifetimes[r] = max(e.TTLState.Expires.Sub(at), shortest)
 			}
 		}
 	}

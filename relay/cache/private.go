@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -105,17 +106,15 @@ func (g *Group) lingers() time.Duration {
 // to a private group; see [SubscriptionState.Private]. They do not get it reported as absent.
 func (u *updateTxn) setUncacheable(res *resource.Resource) {
 	t := u.table
-	hidden := state{resourceCopy: resourceCopy{stream: u.by}, denied: true}
-	if e := t.entries[res.Key]; e == nil || e.res == nil && !e.denied {
+	hidden := table.State{Copy: table.Copy{Stream: u.by}, Denied: true}
+	if e := t.store.Get(res.Key); e == nil || e.Res == nil && !e.Denied {
 		u.set(res.Key, hidden)
 	} else {
 		u.leave(e, hidden)
 	}
-	if t.uncacheable == nil {
-		t.uncacheable = make(map[string]string)
-	}
-	for _, name := range namesOf(res) {
-		t.uncacheable[name] = res.Key
+	names := namesOf(res)
+	t.store.SetUncacheable(res.Key, names)
+	for _, name := range names {
 		if w := t.interests[name]; w != nil {
 			u.send(&w.subs)
 		}
@@ -126,7 +125,7 @@ func (u *updateTxn) setUncacheable(res *resource.Resource) {
 // send makes the clients of subs move to private groups.
 func (u *updateTxn) send(subs *subscribers) {
 	for s := range subs.all() {
-		s.private, s.gen = true, u.table.gen // other nodes are notified
+		s.private, s.gen = true, u.table.store.Gen() // other nodes are notified
 		s.updates.add(u.table.updates.n + 1)
 		u.woken[s] = struct{}{} // also those that could not move before
 	}
@@ -141,19 +140,12 @@ func namesOf(res *resource.Resource) []string {
 	return names
 }
 
-// clearUncacheableLocked forgets that the resource of a name must not be cached.
-func (t *Table) clearUncacheableLocked(name string) {
-	if t.uncacheable[name] == name {
-		maps.DeleteFunc(t.uncacheable, func(_, key string) bool { return key == name })
-	}
-}
-
 // asksUncacheableLocked reports whether s asks for a resource that must not be cached.
 func (t *Table) asksUncacheableLocked(s *Subscription) bool {
-	if len(t.uncacheable) == 0 || s.key.wildcard {
-		return len(t.uncacheable) > 0
+	if len(t.store.Uncacheable()) == 0 || s.key.wildcard {
+		return len(t.store.Uncacheable()) > 0
 	}
-	for name := range t.uncacheable {
+	for name := range t.store.Uncacheable() {
 		if _, ok := s.names[name]; ok {
 			return true
 		}
@@ -185,13 +177,13 @@ func (t *Table) HeldAt(w *Watcher, at Position) (held []resource.Held) {
 	if s == nil || at.Gen == 0 {
 		return nil
 	}
-	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
+	for _, e := range t.entriesInSteps(t.mu.reading()) {
 		there, gen := s.seesLocked(e)
 		switch {
 		case there && gen <= at.Gen:
-			held = append(held, resource.Held{Name: e.res.Name, Version: e.res.Version})
+			held = append(held, resource.Held{Name: e.Res.Name, Version: e.Res.Version})
 		case gen > at.Removed:
-			held = append(held, resource.Held{Name: t.calledLocked(e.name)})
+			held = append(held, resource.Held{Name: t.calledLocked(e.Name)})
 		}
 	}
 	return held

@@ -57,9 +57,5 @@ func spell(t *rapid.T, name string) string {
 
 // floor is up to where some removals may be forgotten.
 func (m *machine) floor() uint64 {
-	floor := max(m.table.floor, m.table.aliasFloor)
-	for _, g := range m.table.globs {
-		floor = max(floor, g.floor)
-	}
-	return floor
+	return m.table.floor()
 }

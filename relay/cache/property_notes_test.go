@@ -49,13 +49,13 @@ func (m *machine) expireTTLs(t *rapid.T) {
 		}
 	}
 	m.observe(t, 0, u, func() int {
-		before := m.table.gen
+		before := m.table.newest()
 		m.table.mu.Lock()
 		woken := make(map[*Subscription]struct{})
 		m.table.expireTTLsLocked(time.Now().Add(2*time.Hour), woken)
 		m.table.mu.Unlock()
 		m.cache.wake(woken)
-		return int(m.table.gen - before)
+		return int(m.table.newest() - before)
 	})
 }
 
@@ -108,14 +108,14 @@ func (m *machine) heard(t *rapid.T, c *reader, got Changes) {
 // client with the old one lacks something (C16, D15).
 func (m *machine) renew(t *rapid.T) {
 	for _, n := range m.model.renewed {
-		e, old := m.table.entries[n], m.model.shown[n]
-		if e == nil || e.res == old || !e.res.SameContent(old) {
+		e, old := m.table.entryOf(n), m.model.shown[n]
+		if e == nil || e.Res == old || !e.Res.SameContent(old) {
 			t.Fatalf("%q was not shown once more, though an error was taken back", n)
 		}
-		m.model.shown[n] = e.res
+		m.model.shown[n] = e.Res
 		for stream := range m.model.copies {
 			if c := m.model.copies[stream][n]; c.res == old {
-				m.model.copies[stream][n] = modelCopy{e.res, c.version}
+				m.model.copies[stream][n] = modelCopy{e.Res, c.version}
 			}
 		}
 	}
@@ -135,10 +135,10 @@ func (m *machine) reapNotes(floor uint64) {
 		}
 	}
 	for n := range m.model.former {
-		if e := m.table.entries[n]; e == nil {
+		if e := m.table.entryOf(n); e == nil {
 			delete(m.model.former, n)
 		} else if m.floor() != floor {
-			m.model.former[n] = e.former // it may have been dropped meanwhile
+			m.model.former[n] = e.Former // it may have been dropped meanwhile
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (m *machine) read(t *rapid.T, c *reader, q Query) {
 		}
 	}
 	for n := range c.held {
-		if view[n] == nil && !c.ghosts[n] && !c.kept && !c.spared[n] && (!m.model.denied[n] || c.sotw && m.table.uncacheable[n] == "") {
+		if view[n] == nil && !c.ghosts[n] && !c.kept && !c.spared[n] && (!m.model.denied[n] || c.sotw && !m.table.hides(n)) {
 			t.Fatalf("%v still holds %q", &c.sub, n)
 		}
 	}
@@ -210,8 +210,8 @@ func (m *machine) unknownTo(s *sub, n string) bool {
 			return false
 		}
 	}
-	e := m.table.entries[n]
-	return !m.model.wild.answered && m.model.sameOrigin(m.model.route(n), wild) && (e == nil || e.wild == 0)
+	e := m.table.entryOf(n)
+	return !m.model.wild.answered && m.model.sameOrigin(m.model.route(n), wild) && (e == nil || e.Wild == 0)
 }
 
 // judge checks an answer by itself.
@@ -265,7 +265,7 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 		}
 	}
 	for _, n := range q.Refresh.list() {
-		later := got.More && (slices.Contains(got.Unrefreshed.list(), n) || view[n] != nil && m.table.entries[n].gen > q.Since.Gen)
+		later := got.More && (slices.Contains(got.Unrefreshed.list(), n) || view[n] != nil && m.table.entryOf(n).Gen > q.Since.Gen)
 		if view[n] != nil && shown[n] == nil && !later { // E3
 			t.Fatalf("%q was not refreshed", n)
 		}
@@ -316,18 +316,18 @@ func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes, view ma
 	}
 	began, others := make(map[uint64]bool), 0 // updates that this answer began
 	for _, r := range got.Resources {
-		e := m.table.entries[r.Key]
-		if _, gen := c.w.sub.seesLocked(e); gen > q.Since.Gen && gen <= got.To.Gen && gen == e.gen {
-			began[e.first] = true
+		e := m.table.entryOf(r.Key)
+		if _, gen := c.w.sub.seesLocked(e); gen > q.Since.Gen && gen <= got.To.Gen && gen == e.Gen {
+			began[e.First] = true
 		} else {
 			others++
 		}
 	}
-	for n, e := range m.table.entries {
+	for n, e := range m.table.all() {
 		_, gen := c.w.sub.seesLocked(e)
-		torn := view[n] != nil && gen > got.To.Gen && gen == e.gen && began[e.first]
+		torn := view[n] != nil && gen > got.To.Gen && gen == e.Gen && began[e.First]
 		if torn && len(began)+others > 1 {
-			t.Fatalf("the update at %d is torn, but other news came with its beginning: %v", e.first, said(got))
+			t.Fatalf("the update at %d is torn, but other news came with its beginning: %v", e.First, said(got))
 		}
 	}
 }
@@ -342,7 +342,7 @@ func (m *machine) look(t *rapid.T, c *reader, view map[string]*resource.Resource
 	if len(shown) != len(all) || !maps.Equal(shown, view) {
 		t.Fatalf("%v sees %v, not %v", &c.sub, sortedKeys(shown), sortedKeys(view))
 	}
-	equal(t, "seen", seen, Seen{Version: m.model.digest(view).Hex(), Resources: len(view), Source: m.model.source(&c.sub), Gen: m.table.gen})
+	equal(t, "seen", seen, Seen{Version: m.model.digest(view).Hex(), Resources: len(view), Source: m.model.source(&c.sub), Gen: m.table.newest()})
 	equal(t, "seen without the resources", m.table.Seen(&c.w), seen)
 }
 

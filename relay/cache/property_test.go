@@ -230,12 +230,12 @@ func (m *machine) observe(t *rapid.T, stream int, u Update, apply func() int) {
 	}
 	before := states()
 	m.nap()
-	gen, floor := m.table.gen, m.floor()
+	gen, floor := m.table.newest(), m.floor()
 	n := apply()
 	if want := m.model.apply(stream, u); n != want && m.floor() == floor { // else some names became unknown meanwhile
 		t.Fatalf("%d changes, expected %d", n, want)
 	}
-	if moved := m.table.gen - gen; moved != uint64(n) {
+	if moved := m.table.newest() - gen; moved != uint64(n) {
 		t.Fatalf("the table went %d generations ahead for %d changes", moved, n)
 	}
 	m.renew(t)
@@ -274,13 +274,13 @@ func (m *machine) observe(t *rapid.T, stream int, u Update, apply func() int) {
 // reap follows the table: it may drop tombstones of names without interest.
 func (m *machine) reap() {
 	for n := range m.model.absent {
-		switch e := m.table.entries[n]; {
+		switch e := m.table.entryOf(n); {
 		case m.model.wants[n] != nil:
 		case e == nil:
 			delete(m.model.absent, n)
 			delete(m.model.former, n)
 		default: // it may have been dropped and made again
-			m.model.former[n] = e.former
+			m.model.former[n] = e.Former
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -251,7 +252,7 @@ func (k *Snapshot) same(o *Snapshot) bool {
 // renewLocked replaces what was restored before by what proves to be newer. t.mu must be held.
 func (t *Table) renewLocked(r *pendingRestore) {
 	for _, one := range r.snapshot.Resources { // present resources need no memory twice
-		if e := t.entries[one.Resource.Key]; e != nil && e.res != nil && e.res.SameContent(one.Resource) {
+		if e := t.store.Get(one.Resource.Key); e != nil && e.Res != nil && e.Res.SameContent(one.Resource) {
 			r.taken[one.Resource.Key] = struct{}{}
 		}
 	}
@@ -272,7 +273,7 @@ const noticed = 5 * time.Second
 func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
 	stream := &t.streams[by]
 	switch {
-	case stream.live == 0 && stream.answered == 0 && !stream.confidence.FromLastGood():
+	case t.store.Sum(by).Live == 0 && stream.answered == 0 && !stream.confidence.FromLastGood():
 		return false // it is taken once there is interest in it
 	case stream.confidence.FromLastGood() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now())):
 		return true
@@ -287,43 +288,43 @@ func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
 
 func (t *Table) renewStreamLocked(by int, r *pendingRestore) {
 	stream := &t.streams[by]
-	u := updateTxn{table: t, by: by, first: t.gen + 1, woken: t.woken, final: true}
+	u := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, final: true}
 	whole := r.snapshot.Wildcard && t.wild.stream == by
 	there := make(map[string]struct{}, len(r.snapshot.Resources))
 	for _, one := range r.snapshot.Resources {
 		key := one.Resource.Key
 		there[key] = struct{}{}
-		e := t.entries[key]
-		if whole && (e == nil || e.res == nil) {
+		e := t.store.Get(key)
+		if whole && (e == nil || e.Res == nil) {
 			t.restoreNewLocked(r, one)
 			continue
 		}
-		if e == nil || e.copyFrom(by) == nil {
+		if e == nil || e.CopyFrom(by) == nil {
 			continue
 		}
-		if e.copyFrom(by).res.SameContent(one.Resource) {
+		if e.CopyFrom(by).Res.SameContent(one.Resource) {
 			u.rename(e, one.Resource.Version)
 			continue
 		}
 		if res := one.lasting(); res != nil && t.mayHoldLocked(by, res) {
 			u.put(res)
-			e.copyFrom(by).version = noVersion
+			t.store.SetVersion(e, by, noVersion)
 			r.taken[key] = struct{}{}
 		}
 	}
 	if whole {
-		for key, e := range t.entries {
-			if _, is := there[key]; !is && e.copyFrom(by) != nil {
+		for key, e := range t.store.Entries() {
+			if _, is := there[key]; !is && e.CopyFrom(by) != nil {
 				u.drop(e)
 			}
 		}
 	}
 	for _, name := range r.snapshot.Absent {
-		if e := t.entries[name]; e != nil {
+		if e := t.store.Get(name); e != nil {
 			u.drop(e)
 		}
 	}
-	if t.gen < u.first {
+	if t.store.Gen() < u.first {
 		return
 	}
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
@@ -334,15 +335,15 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) {
 
 // rename replaces the version of e, which clients may not have been sent yet, by the one that
 // clients of other nodes got for the same content (K11).
-func (u *updateTxn) rename(e *entry, version string) {
-	if e.res.Version == version || e.stream != u.by || e.second != nil {
+func (u *updateTxn) rename(e *table.Entry, version string) {
+	if e.Res.Version == version || e.Stream != u.by || e.Second != nil {
 		return
 	}
-	same := *e.res
+	same := *e.Res
 	same.Version = version
-	s := state{resourceCopy: e.resourceCopy, member: e.member}
-	s.res, s.version = &same, noVersion
-	u.set(e.name, s)
+	s := table.State{Copy: e.Copy, Member: e.Member}
+	s.Res, s.Version = &same, noVersion
+	u.set(e.Name, s)
 }
 
 // lasting is the resource with the rest of its TTL; nil if that has passed (F5).

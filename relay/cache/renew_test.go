@@ -127,7 +127,7 @@ func TestRestoredFromTheNewest(t *testing.T) {
 		w.group.Renew([]Snapshot{first, second})
 		for _, again := range []Snapshot{first, second, first} {
 			w.group.Renew([]Snapshot{again})
-			if got := string(c.table.entries["a"].res.Body); got != "2" {
+			if got := string(c.table.entryOf("a").Res.Body); got != "2" {
 				t.Fatalf("a is %q", got)
 			}
 		}
@@ -226,7 +226,7 @@ func TestRenew(t *testing.T) {
 		expect(t, c.ask(t, Query{}))
 		w.group.Renew([]Snapshot{holds(clusters, true, began.Add(time.Minute), versioned("a", "1", "y"), res("c", "1"))})
 		expect(t, c.ask(t, Query{}), "a", "c", "-b")
-		if v := c.table.entries["a"].res.Version; v != "y" {
+		if v := c.table.entryOf("a").Res.Version; v != "y" {
 			t.Errorf("the version of a is %q", v)
 		}
 		expectSees(t, c, "a", "c")
@@ -244,7 +244,7 @@ func TestRenew(t *testing.T) {
 		w.feed.Down(errOut)
 		expectSees(t, c, "a", "c")
 		w.group.Renew([]Snapshot{holds(clusters, true, time.Now().Add(time.Hour), res("a", "4"))})
-		if got := string(c.table.entries["a"].res.Body); got != "3" {
+		if got := string(c.table.entryOf("a").Res.Body); got != "3" {
 			t.Errorf("a is %q, expected what the origin said", got)
 		}
 
@@ -255,7 +255,7 @@ func TestRenew(t *testing.T) {
 		w.join()
 		w.feed.Down(errOut)
 		w.group.Renew([]Snapshot{holds(clusters, true, since, res("a", "5"), res("c", "1"))})
-		if got := string(c.table.entries["a"].res.Body); got != "5" {
+		if got := string(c.table.entryOf("a").Res.Body); got != "5" {
 			t.Errorf("a is %q after the key was idle, expected what another node heard meanwhile", got)
 		}
 	})
@@ -300,7 +300,7 @@ func TestRenewByTheHead(t *testing.T) {
 				lost := time.Now()
 				pass(time.Minute)
 				w.group.Renew([]Snapshot{holds(clusters, true, lost.Add(tc.asOf), before)})
-				if got := string(c.table.entries["a"].res.Body); (got == "old") != tc.taken {
+				if got := string(c.table.entryOf("a").Res.Body); (got == "old") != tc.taken {
 					t.Errorf("a is %q", got)
 				}
 			})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -53,12 +54,12 @@ func (u *updateTxn) refuse(a resource.About) (kept bool) {
 	case a.Code == resource.CodeNotFound:
 		u.remove(a.Name)
 	case a.Code == resource.CodePermissionDenied:
-		if e := u.table.entries[name]; e != nil {
-			u.leave(e, state{resourceCopy: resourceCopy{stream: u.by}, denied: true})
+		if e := u.table.store.Get(name); e != nil {
+			u.leave(e, table.State{Copy: table.Copy{Stream: u.by}, Denied: true})
 		}
 	}
-	e := u.table.entries[name]
-	return e != nil && e.copyFrom(u.by) != nil
+	e := u.table.store.Get(name)
+	return e != nil && e.CopyFrom(u.by) != nil
 }
 
 // noteErrors records what an update contains besides its resources, as far as clients ask for it,
@@ -79,15 +80,15 @@ func (u *updateTxn) noteErrors(said Update) {
 	if len(said.Extra) == 0 {
 		return
 	}
-	t.notes++
+	note := t.store.Note()
 	t.bytes += int64(len(said.Extra) - len(t.extra.fields))
-	t.extra = extra{fields: said.Extra, note: t.notes}
+	t.extra = extra{fields: said.Extra, note: note}
 	if len(said.Resources)+len(said.Removed)+len(said.Errors)+len(said.RemovedNames) > 0 {
 		return
 	}
 	t.extra.alone = true
 	for _, s := range t.subs {
-		s.noted = t.notes
+		s.noted = note
 		u.woken[s] = struct{}{}
 	}
 }
@@ -111,8 +112,7 @@ func (t *Table) noteErrorLocked(r *resourceError, woken map[*Subscription]struct
 	if !r.removal {
 		t.rememberLocked(name, time.Now())
 	}
-	t.notes++
-	r.note = t.notes
+	r.note = t.store.Note()
 	t.resourceErrors[name] = append(t.resourceErrors[name], r)
 	t.errorsByNote.push(r)
 	t.bytes += r.size()
@@ -124,7 +124,7 @@ func (t *Table) noteErrorLocked(r *resourceError, woken map[*Subscription]struct
 		t.closeLocked(asked, name)
 	}
 	mark := func(s *Subscription) {
-		s.noted = t.notes
+		s.noted = r.note
 		woken[s] = struct{}{}
 	}
 	hears := []*interest{asked}
@@ -200,7 +200,7 @@ const errorsAtOnce = 16
 // reapErrorsLocked bounds the resource errors of names that only a wildcard covers, as reapLocked
 // bounds the tombstones.
 func (t *Table) reapErrorsLocked() {
-	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.interests)
+	limit := max(t.group.cache.cfg.Tombstones, t.store.Live()) + len(t.interests)
 	r := t.errorsByNote.oldest
 	for n := 0; n < errorsAtOnce && r != nil && t.errorsByNote.len > limit; n++ {
 		older := r

@@ -304,7 +304,7 @@ func TestDeniedIsNotForgotten(t *testing.T) {
 				w.feed.Apply(Update{Type: clusters, Removed: []string{name}})
 				c.ask(t, Query{})
 			}
-			if n := len(w.group.Table(clusters).entries); n > 4 {
+			if n := w.group.Table(clusters).known(); n > 4 {
 				t.Fatalf("%d names are known, of which 20 have gone", n)
 			}
 			end.Type = clusters

@@ -115,9 +115,9 @@ func (r *pendingRestore) addTo(k *Snapshot, t *Table) {
 	whole := r.snapshot.Wildcard && !t.wild.demanded()
 	for _, one := range r.snapshot.Resources {
 		key := one.Resource.Key
-		if _, taken := r.taken[key]; taken || t.entries[key] != nil {
-			e := t.entries[key]
-			whole = whole && e != nil && e.res != nil // else its demand ended, and removed it
+		if _, taken := r.taken[key]; taken || t.store.Get(key) != nil {
+			e := t.store.Get(key)
+			whole = whole && e != nil && e.Res != nil // else its demand ended, and removed it
 			continue
 		}
 		bits := uint64(0)
@@ -157,7 +157,7 @@ func (t *Table) restoreNameLocked(name string, w *interest) {
 	for _, i := range r.named[name] {
 		t.restoreResourceLocked(r, r.snapshot.Resources[i])
 	}
-	if !t.knowsLocked(name) {
+	if !t.store.Knows(name) {
 		w.seq = seq
 		return
 	}
@@ -172,11 +172,11 @@ func (t *Table) restoreWildcardLocked() {
 	if r == nil || !r.snapshot.Wildcard || !t.mayRestoreLocked(stream) && !t.beginsLocked(stream) && !(t.group.cache.guards() && t.lacksWildcardLocked(stream)) {
 		return
 	}
-	gen := t.gen
+	gen := t.store.Gen()
 	for _, one := range r.snapshot.Resources {
 		t.restoreResourceLocked(r, one)
 	}
-	if t.gen != gen {
+	if t.store.Gen() != gen {
 		t.streams[stream].claims++
 	}
 	t.wild.seq = min(t.wild.seq, t.streams[t.wild.stream].answered)
@@ -197,7 +197,7 @@ func (t *Table) beginsLocked(stream int) bool { return stream != Nobody && t.str
 // restoreResourceLocked puts a resource into the table as if each stream that had a copy, and asks
 // for it again, had just received it.
 func (t *Table) restoreResourceLocked(r *pendingRestore, one SnapshotResource) {
-	if e := t.entries[one.Resource.Key]; e != nil && (e.res == nil || !e.res.SameContent(one.Resource)) {
+	if e := t.store.Get(one.Resource.Key); e != nil && (e.Res == nil || !e.Res.SameContent(one.Resource)) {
 		return // the present content is newer
 	}
 	t.restoreNewLocked(r, one)
@@ -212,20 +212,20 @@ func (t *Table) restoreNewLocked(r *pendingRestore, one SnapshotResource) {
 	for stream := range r.streamsOf(one) {
 		t.restoreThroughLocked(r, stream, res)
 	}
-	if w := t.interests[res.Key]; w != nil && w.stream != Nobody && t.entries[res.Key] == nil {
+	if w := t.interests[res.Key]; w != nil && w.stream != Nobody && t.store.Get(res.Key) == nil {
 		t.restoreThroughLocked(r, w.stream, res) // subscribers by name see what only the wildcard's stream had (D11)
 	}
 }
 
 // restoreThroughLocked makes res the copy of a stream that may have it and has none.
 func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resource.Resource) {
-	if e := t.entries[res.Key]; e != nil && e.copyFrom(stream) != nil || !t.mayHoldLocked(stream, res) {
+	if e := t.store.Get(res.Key); e != nil && e.CopyFrom(stream) != nil || !t.mayHoldLocked(stream, res) {
 		return
 	}
-	u := updateTxn{table: t, by: stream, first: t.gen + 1, woken: t.woken}
+	u := updateTxn{table: t, by: stream, first: t.store.Gen() + 1, woken: t.woken}
 	u.put(res)
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
-	t.entries[res.Key].copyFrom(stream).version = noVersion
+	t.store.SetVersion(t.store.Get(res.Key), stream, noVersion)
 	t.streams[stream].confidence.RestoredFrom(r.snapshot.AsOf)
 	r.taken[res.Key] = struct{}{}
 }
@@ -242,7 +242,7 @@ func (t *Table) settleRestoredLocked(by int) {
 			continue
 		}
 		stream.source = cmp.Or(stream.source, l.Source)
-		if stream.digest == t.pendingRestore.digest[by] {
+		if t.store.Sum(by).Digest == t.pendingRestore.digest[by] {
 			stream.version = l.Version
 		}
 	}
@@ -275,7 +275,7 @@ func (t *Table) restoreWantedLocked(streams uint64) {
 	if t.pendingRestore == nil {
 		return
 	}
-	gen := t.gen
+	gen := t.store.Gen()
 	for name, w := range t.interests {
 		if w.stream != Nobody && streams&(1<<w.stream) != 0 && !t.hasAnswered(w) {
 			t.restoreNameLocked(name, w)
@@ -284,7 +284,7 @@ func (t *Table) restoreWantedLocked(streams uint64) {
 	if w := &t.wild; w.stream != Nobody && streams&(1<<w.stream) != 0 && w.demanded() && !t.hasAnswered(w) {
 		t.restoreWildcardLocked()
 	}
-	if t.gen == gen && !t.staleLocked() {
+	if t.store.Gen() == gen && !t.staleLocked() {
 		return
 	}
 	for s := range t.waiting {

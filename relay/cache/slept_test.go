@@ -121,11 +121,11 @@ func TestSleptBehindOthers(t *testing.T) {
 		}
 		w.group.Renew([]Snapshot{holds(clusters, true, began.Add(time.Second), res("a", "0"))}) // may not have noticed yet what it missed
 		expectSees(t, c, "a")
-		if got := string(c.table.entries["a"].res.Body); got != "1" {
+		if got := string(c.table.entryOf("a").Res.Body); got != "1" {
 			t.Errorf("a is %q", got)
 		}
 		w.group.Renew([]Snapshot{holds(clusters, true, began.Add(30*time.Second), res("a", "2"))})
-		if got := string(c.table.entries["a"].res.Body); got != "2" {
+		if got := string(c.table.entryOf("a").Res.Body); got != "2" {
 			t.Errorf("a is %q, expected what another node heard meanwhile", got)
 		}
 	})

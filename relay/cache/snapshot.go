@@ -87,7 +87,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	if edition.Behind && t.tierHead.later && t.tierHead.since.Before(asOf) {
 		asOf = t.tierHead.since // from then on there was other content, whatever this node received
 	}
-	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.wildKnownLocked(), Streams: make([]SnapshotStream, len(t.streams)), Resources: make([]SnapshotResource, 0, t.live), AsOf: asOf}
+	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.wildKnownLocked(), Streams: make([]SnapshotStream, len(t.streams)), Resources: make([]SnapshotResource, 0, t.store.Live()), AsOf: asOf}
 	answered, seen := false, make([]resource.Digest, len(t.streams))
 	for i := range t.streams {
 		stream := &t.streams[i]
@@ -100,22 +100,22 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		}
 		k.Streams[i] = SnapshotStream{OriginStream: t.group.cache.cfg.Streams[i], Server: t.group.serverOf(i), Version: stream.version, Source: stream.source}
 	}
-	for _, e := range t.entries {
-		if e.res == nil {
+	for _, e := range t.store.Entries() {
+		if e.Res == nil {
 			continue
 		}
-		r := SnapshotResource{Resource: e.res, Errored: t.errored.has(e.name), ErroredSince: t.errored.sinceOf(e.name)}
-		for _, h := range e.copies() {
-			r.Streams |= 1 << h.stream
-			seen[h.stream] = seen[h.stream].Add(e.res.Member())
+		r := SnapshotResource{Resource: e.Res, Errored: t.errored.has(e.Name), ErroredSince: t.errored.sinceOf(e.Name)}
+		for _, h := range e.Copies() {
+			r.Streams |= 1 << h.Stream
+			seen[h.Stream] = seen[h.Stream].Add(e.Res.Member())
 		}
-		if e.ttlState != nil {
-			r.Expires = e.ttlState.expires
+		if e.TTLState != nil {
+			r.Expires = e.TTLState.Expires
 		}
 		k.Resources = append(k.Resources, r)
 	}
 	for i := range k.Streams {
-		if seen[i] != t.streams[i].digest {
+		if seen[i] != t.store.Sum(i).Digest {
 			k.Streams[i].Version = "" // another stream's copy is newer
 		}
 	}
@@ -125,7 +125,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 			k.HeadDigest = t.tierHead.head.Digest
 		}
 	}
-	for name := range t.globs {
+	for name := range t.store.Globs() {
 		if w := t.interests[name]; w != nil && !t.openLocked(w, name) {
 			k.Globs = append(k.Globs, name)
 		}
@@ -139,8 +139,8 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 // absentLocked returns the names that clients ask for and that are known not to exist.
 func (t *Table) absentLocked() (names []string) {
 	for name, w := range t.interests {
-		e := t.entries[name]
-		if e == nil || e.res != nil || e.denied || w.stream == Nobody || resource.IsGlob(name) || t.existsLocked(name) || t.isAssumedLocked(name) {
+		e := t.store.Get(name)
+		if e == nil || e.Res != nil || e.Denied || w.stream == Nobody || resource.IsGlob(name) || t.store.Exists(name) || t.isAssumedLocked(name) {
 			continue
 		}
 		if about, failed := t.failureLocked(name); !failed || about.Code == resource.CodeNotFound {

@@ -44,18 +44,10 @@ func (t *Table) askedAsLocked(name string) string {
 // calledLocked is the spelling of a name for clients: that of the control plane if it ever sent
 // one, otherwise that in which it was asked for.
 func (t *Table) calledLocked(name string) string {
-	if e := t.entries[name]; e != nil && e.urn != nil && e.urn.spelled != "" {
-		return e.urn.spelled
+	if e := t.store.Get(name); e != nil && e.Spelled() != "" {
+		return e.Spelled()
 	}
 	return t.askedAsLocked(name)
-}
-
-// spelledByOriginLocked records how the control plane spells the name of something that it reports
-// as absent.
-func (t *Table) spelledByOriginLocked(name, spelled string) {
-	if e := t.entries[name]; e != nil && e.urn != nil && e.urn.spelled == "" {
-		e.urn.spelled = spelled
-	}
 }
 
 // calledAllLocked is calledLocked for a list, in place.

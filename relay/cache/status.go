@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 )
@@ -92,7 +93,7 @@ func problemsOf(rejected []resource.Invalid) (messages []string) {
 
 // hasRoomForProblemLocked reports whether one more may be recorded.
 func (t *Table) hasRoomForProblemLocked(name string) bool {
-	if len(t.rejected) < maxProblems || t.entries[name] != nil || t.interests[name] != nil {
+	if len(t.rejected) < maxProblems || t.store.Get(name) != nil || t.interests[name] != nil {
 		return true
 	}
 	maps.DeleteFunc(t.rejected, func(n string, p *Problem) bool { return !t.coveredLocked(p.stream, n, nil) })
@@ -120,18 +121,18 @@ func (t *Table) forgiveLocked(by int, u Update) {
 // their number. A name that changes meanwhile may be missing.
 func (t *Table) NameInfos() []NameInfo {
 	t.mu.RLock()
-	size := t.live + len(t.interests)
+	size := t.store.Live() + len(t.interests)
 	t.mu.RUnlock()
 	out := make([]NameInfo, 0, size)
-	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
-		if e.res != nil {
+	for _, e := range t.entriesInSteps(t.mu.reading()) {
+		if e.Res != nil {
 			out = append(out, t.describeLocked(e))
 		}
 	}
 	waiting := make(map[int][]int) // by stream, the indices in out of unanswered names
 	ask := func(name string, w *interest, known bool) {
 		i := NameInfo{Name: t.calledLocked(name)}
-		if e := t.entries[name]; e != nil {
+		if e := t.store.Get(name); e != nil {
 			i = t.describeLocked(e)
 		} else if t.troubleLocked(name, &i); i.Problem != nil || i.Standing == Failed {
 			// there is nothing more to report
@@ -143,7 +144,7 @@ func (t *Table) NameInfos() []NameInfo {
 		out = append(out, i)
 	}
 	for name, w := range inSteps(t, t.mu.reading(), &t.interests) {
-		if !t.existsLocked(name) && t.uncacheable[name] == "" { // those appear where they are asked for (K17)
+		if !t.store.Exists(name) && t.store.Uncacheable()[name] == "" { // those appear where they are asked for (K17)
 			ask(name, w, t.isGlobLocked(name) && !t.openLocked(w, name))
 		}
 	}
@@ -152,7 +153,7 @@ func (t *Table) NameInfos() []NameInfo {
 		ask(everything, &t.wild, false)
 	}
 	for name, p := range t.rejected {
-		if t.entries[name] == nil && t.interests[name] == nil && t.coveredLocked(p.stream, name, nil) {
+		if t.store.Get(name) == nil && t.interests[name] == nil && t.coveredLocked(p.stream, name, nil) {
 			out = append(out, NameInfo{Name: name, Standing: Rejected, Problem: p})
 		}
 	}
@@ -175,13 +176,13 @@ func (t *Table) NameInfos() []NameInfo {
 }
 
 // describeLocked describes a name of which something is known.
-func (t *Table) describeLocked(e *entry) NameInfo {
-	i := NameInfo{Name: t.calledLocked(e.name), Standing: Absent, Changed: time.UnixMilli(e.changed)}
-	if e.res != nil {
-		i.Name, i.Standing, i.Resource, i.Version = e.res.Name, Accepted, e.res, e.version
-		stream := &t.streams[e.stream]
-		if e.version == noVersion {
-			i.Version = e.res.Version
+func (t *Table) describeLocked(e *table.Entry) NameInfo {
+	i := NameInfo{Name: t.calledLocked(e.Name), Standing: Absent, Changed: time.UnixMilli(e.Changed)}
+	if e.Res != nil {
+		i.Name, i.Standing, i.Resource, i.Version = e.Res.Name, Accepted, e.Res, e.Version
+		stream := &t.streams[e.Stream]
+		if e.Version == noVersion {
+			i.Version = e.Res.Version
 			if stream.confidence.FromLastGood() {
 				i.Problem = &Problem{Message: staleMessage}
 			}
@@ -190,7 +191,7 @@ func (t *Table) describeLocked(e *entry) NameInfo {
 			i.Version = stream.version
 		}
 	}
-	t.troubleLocked(e.name, &i)
+	t.troubleLocked(e.Name, &i)
 	return i
 }
 
@@ -230,17 +231,17 @@ func (s *Subscription) Sights() []Sight {
 	t.mu.RLock()
 	wildcard, size := s.key.wildcard, len(s.names)
 	if wildcard {
-		size += t.live
+		size += t.store.Live()
 	}
 	t.mu.RUnlock()
 	out := make([]Sight, 0, size)
-	see := func(e *entry) {
+	see := func(e *table.Entry) {
 		if there, gen := s.seesLocked(e); there {
-			out = append(out, Sight{e.res.Name, gen, e.res, time.UnixMilli(e.changed)})
+			out = append(out, Sight{e.Res.Name, gen, e.Res, time.UnixMilli(e.Changed)})
 		}
 	}
 	if wildcard {
-		for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
+		for _, e := range t.entriesInSteps(t.mu.reading()) {
 			see(e)
 		}
 	}
@@ -248,12 +249,12 @@ func (s *Subscription) Sights() []Sight {
 		s.eachNamed(see)
 	}
 	for name := range inSteps(t, t.mu.reading(), &s.names) {
-		if t.existsLocked(name) {
+		if t.store.Exists(name) {
 			continue
 		}
 		sight := Sight{Name: t.calledLocked(name)}
-		if e := t.entries[name]; e != nil {
-			sight.Gen, sight.Changed = e.named, time.UnixMilli(e.changed)
+		if e := t.store.Get(name); e != nil {
+			sight.Gen, sight.Changed = e.Named, time.UnixMilli(e.Changed)
 		}
 		out = append(out, sight)
 	}

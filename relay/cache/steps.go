@@ -5,6 +5,7 @@ import (
 	"maps"
 	"sync"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/lockorder"
 )
 
@@ -56,11 +57,11 @@ type readLock struct{ *rwMutex }
 func (r readLock) Lock()   { r.RLock() }
 func (r readLock) Unlock() { r.RUnlock() }
 
-// inSteps iterates over a map of t. The lock, which must not be held before, is held while yield
-// runs, and released after each step. An element that is in the map all the time is yielded exactly
+// inSteps iterates over a map of t. The lock, which must not be held before, is held while the
+// loop runs, and released after each step. An element that is in the map all the time is yielded exactly
 // once, even if the map grows or shrinks meanwhile; a removed one is not.
 func inSteps[V any](t *Table, lock sync.Locker, m *map[string]V) iter.Seq2[string, V] {
-	return func(yield func(string, V) bool) {
+	return func(use func(string, V) bool) {
 		lock.Lock()
 		defer lock.Unlock()
 		moved, n := t.moved, 0
@@ -69,15 +70,29 @@ func inSteps[V any](t *Table, lock sync.Locker, m *map[string]V) iter.Seq2[strin
 			if moved != t.moved { // a copy has replaced the map; see move
 				v, there = (*m)[name]
 			}
-			if there && !yield(name, v) {
+			if there && !use(name, v) {
 				return
 			}
 			if n++; n%t.group.cache.step == 0 {
-				lock.Unlock()
-				lock.Lock()
+				yield(lock)
 			}
 		}
 	}
+}
+
+// entriesInSteps is inSteps for the entries of t.
+func (t *Table) entriesInSteps(lock sync.Locker) iter.Seq2[string, *table.Entry] {
+	return func(use func(string, *table.Entry) bool) {
+		lock.Lock()
+		defer lock.Unlock()
+		t.store.Scan(t.group.cache.step, func() { yield(lock) })(use)
+	}
+}
+
+// yield lets other goroutines have a lock.
+func yield(lock sync.Locker) {
+	lock.Unlock()
+	lock.Lock()
 }
 
 // shrink frees the room of what has been removed from the maps of t: maps do not shrink by
@@ -91,9 +106,9 @@ func (t *Table) shrink() {
 		return
 	}
 	move(t, &t.interests, &t.nextInterests)
-	move(t, &t.entries, &t.nextEntries)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.store.Fit(t.group.cache.step, func() { yield(&t.mu) })
 	t.shrinking = false
 	t.moved++
 	for i := range t.streams {

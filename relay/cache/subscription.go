@@ -3,6 +3,7 @@ package cache
 import (
 	"hash/maphash"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -123,48 +124,40 @@ func (k *subKey) drop(s *seeds, name string) {
 // placeLocked positions s, whose content is new, at the present state of the table. t.mu must be
 // held.
 func (t *Table) placeLocked(s *Subscription) {
-	s.gen, s.updates = t.gen, updateBits{newest: t.updates.n}
+	s.gen, s.updates = t.store.Gen(), updateBits{newest: t.updates.n}
 	if r := t.errorsByNote.newest; r != nil {
 		s.noted = r.note
 	}
-	if e := t.heartbeats.newest; e != nil {
-		s.heartbeat = e.ttlState.noted
+	if e := t.store.NewestHeartbeat(); e != nil {
+		s.heartbeat = e.TTLState.Noted
 	}
 }
 
 // recountLocked computes what s sees by name. It must be called with t.mu held.
 func (t *Table) recountLocked(s *Subscription) {
 	s.live, s.digest, s.members = 0, resource.Digest{}, seenMembers{}
-	t.eachNamedLocked(s, func(e *entry) {
-		if e.res != nil && s.namesLocked(e) {
-			s.recount(e.share(), e.res.Member())
+	t.eachNamedLocked(s, func(e *table.Entry) {
+		if e.Res != nil && s.namesLocked(e) {
+			s.recount(e.Share(), e.Res.Member())
 		}
 	})
 }
 
-// share is what subscribers by name see of an entry.
-type share struct {
-	res    *resource.Resource // nil: nothing
-	member bool               // of the wildcard set
-}
-
-func (e *entry) share() share { return share{e.res, e.member} }
-
 // recount adds sh, whose digest is d, to what s sees by name.
-func (s *Subscription) recount(sh share, d resource.Digest) {
+func (s *Subscription) recount(sh table.Share, d resource.Digest) {
 	s.live++
 	s.digest = s.digest.Add(d)
-	if sh.member {
+	if sh.Member {
 		s.members.live++
 		s.members.digest = s.members.digest.Add(d)
 	}
 }
 
 // uncount reverses a recount.
-func (s *Subscription) uncount(sh share, d resource.Digest) {
+func (s *Subscription) uncount(sh table.Share, d resource.Digest) {
 	s.live--
 	s.digest = s.digest.Sub(d)
-	if sh.member {
+	if sh.Member {
 		s.members.live--
 		s.members.digest = s.members.digest.Sub(d)
 	}
@@ -173,22 +166,22 @@ func (s *Subscription) uncount(sh share, d resource.Digest) {
 // seesLocked returns what s sees of e, by name, alias (B38) or glob (G6), or as a member of the
 // wildcard set (D11): whether there is a resource, and the generation of the last change; 0 if s
 // never saw e.
-func (s *Subscription) seesLocked(e *entry) (there bool, gen uint64) {
+func (s *Subscription) seesLocked(e *table.Entry) (there bool, gen uint64) {
 	switch {
-	case s.key.wildcard && e.member && e.wild == e.named:
-		return true, e.wild // the same either way
+	case s.key.wildcard && e.Member && e.Wild == e.Named:
+		return true, e.Wild // the same either way
 	case s.namesLocked(e):
-		return e.res != nil, e.named
+		return e.Res != nil, e.Named
 	case s.key.wildcard:
-		return e.member, e.wild
+		return e.Member, e.Wild
 	}
 	return false, 0
 }
 
 // namesLocked reports whether s asks for e by name, alias or glob.
-func (s *Subscription) namesLocked(e *entry) bool {
-	if s.globs > 0 && e.globOf() != nil {
-		if _, ok := s.names[e.globOf().name]; ok {
+func (s *Subscription) namesLocked(e *table.Entry) bool {
+	if s.globs > 0 && e.Glob() != nil {
+		if _, ok := s.names[e.Glob().Name]; ok {
 			return true
 		}
 	}
@@ -196,12 +189,12 @@ func (s *Subscription) namesLocked(e *entry) bool {
 }
 
 // meansLocked reports whether s asks for exactly e, by name or alias.
-func (s *Subscription) meansLocked(e *entry) bool {
-	if _, ok := s.names[e.name]; ok {
+func (s *Subscription) meansLocked(e *table.Entry) bool {
+	if _, ok := s.names[e.Name]; ok {
 		return true
 	}
-	if e.res != nil {
-		for _, a := range e.res.Aliases {
+	if e.Res != nil {
+		for _, a := range e.Res.Aliases {
 			if _, ok := s.names[a]; ok {
 				return true
 			}
@@ -211,8 +204,8 @@ func (s *Subscription) meansLocked(e *entry) bool {
 }
 
 // sawLocked reports whether s asks for e by a former alias.
-func (s *Subscription) sawLocked(e *entry) bool {
-	for _, a := range e.former {
+func (s *Subscription) sawLocked(e *table.Entry) bool {
+	for _, a := range e.Former {
 		if _, ok := s.names[a]; ok {
 			return true
 		}
@@ -222,6 +215,6 @@ func (s *Subscription) sawLocked(e *entry) bool {
 
 // missesLocked reports whether s asks by name for the tombstone e and no alias replaces it, or used
 // to see it by an alias.
-func (t *Table) missesLocked(s *Subscription, e *entry) bool {
-	return e.res == nil && (s.sawLocked(e) || s.meansLocked(e) && !t.existsLocked(e.name))
+func (t *Table) missesLocked(s *Subscription, e *table.Entry) bool {
+	return e.Res == nil && (s.sawLocked(e) || s.meansLocked(e) && !t.store.Exists(e.Name))
 }

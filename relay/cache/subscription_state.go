@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -59,7 +60,7 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 	}
 	h := SubscriptionState{
 		Subscription: s.id, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s) || t.group.cache.asleep(),
+		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.store.Deadline(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s) || t.group.cache.asleep(),
 	}
 	for i := range t.streams {
 		if at := t.streams[i].confidence.Since(); at.After(h.Unsettled) {
@@ -92,7 +93,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (send *Names, at P
 	}
 	at = Position{Gen: s.gen, Removed: s.gen}
 	t.mu.RUnlock()
-	r := reconciling{table: t, sub: s, claimed: make(map[*entry]struct{}, len(claims)), names: []string{}, kept: children{table: t}}
+	r := reconciling{table: t, sub: s, claimed: make(map[*table.Entry]struct{}, len(claims)), names: []string{}, kept: children{table: t}}
 	for some := range slices.Chunk(claims, t.group.cache.step) {
 		t.mu.RLock()
 		for _, c := range some {
@@ -101,7 +102,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (send *Names, at P
 		t.mu.RUnlock()
 	}
 	if s.key.wildcard {
-		for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
+		for _, e := range t.entriesInSteps(t.mu.reading()) {
 			r.seeLocked(e)
 		}
 	} else {
@@ -116,7 +117,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (send *Names, at P
 type reconciling struct {
 	table   *Table
 	sub     *Subscription
-	claimed map[*entry]struct{}
+	claimed map[*table.Entry]struct{}
 	names   []string // to be sent
 	rest    []resource.Held
 	kept    children
@@ -125,7 +126,7 @@ type reconciling struct {
 func (r *reconciling) claimLocked(c resource.Held) {
 	t, s := r.table, r.sub
 	c.Name = resource.Canonical(c.Name)
-	e := t.entries[c.Name] // not an alias: a client has resources by their names
+	e := t.store.Get(c.Name) // not an alias: a client has resources by their names
 	_, named := s.names[c.Name]
 	there, byName := false, false
 	if e != nil {
@@ -139,11 +140,11 @@ func (r *reconciling) claimLocked(c resource.Held) {
 	case e == nil && (named || t.opensLocked(s, c.Name)), unjudged:
 		r.rest = append(r.rest, c)
 		return
-	case there && e.res.Version == c.Version:
+	case there && e.Res.Version == c.Version:
 	case !there && (t.doubtsNameLocked(s, c.Name) || r.kept.mayHaveLocked(c.Name)):
 		r.rest = append(r.rest, c) // it may be newer than what is known
 	case e != nil:
-		r.names = append(r.names, e.name) // else the claim would stay, with its version
+		r.names = append(r.names, e.Name) // else the claim would stay, with its version
 	default:
 		r.names = append(r.names, c.Name)
 	}
@@ -153,10 +154,10 @@ func (r *reconciling) claimLocked(c resource.Held) {
 }
 
 // seeLocked adds e if the client may not have it.
-func (r *reconciling) seeLocked(e *entry) {
+func (r *reconciling) seeLocked(e *table.Entry) {
 	there, _ := r.sub.seesLocked(e)
 	if _, ok := r.claimed[e]; !ok && (there || r.table.missesLocked(r.sub, e)) { // the removal must be sent, too (B34)
-		r.names = append(r.names, e.name)
+		r.names = append(r.names, e.Name)
 	}
 }
 
@@ -201,7 +202,7 @@ const (
 // control planes have answered for all that s asks for, and kept what parents that are held back
 // refer to.
 func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *children) claimState {
-	e := t.entries[name]
+	e := t.store.Get(name)
 	_, named := s.names[name]
 	covered := t.coversLocked(s, name)
 	switch {
@@ -218,7 +219,7 @@ func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *chil
 	case !s.key.wildcard && !covered: // no answer says that it was removed (C11)
 	case !covered && !t.judgedLocked(name):
 		return claimOpen
-	case e == nil || !e.member:
+	case e == nil || !e.Member:
 		return claimGone
 	}
 	return claimStands
@@ -228,7 +229,7 @@ func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *chil
 // restored, or the key was idle or another node's, and a stream of s has not answered since.
 // Nothing counts as removed because of it (K14).
 func (t *Table) doubtsLocked(s *Subscription) bool {
-	for stream := range t.streamsOfLocked(s) {
+	for _, stream := range t.streamsOfLocked(s) {
 		if stream.confidence.Unconfirmed() {
 			return true
 		}
@@ -271,7 +272,7 @@ func (t *Table) noteAbsentLocked(by int, names []string) {
 }
 
 // seesNowLocked reports whether s sees a resource in e.
-func (s *Subscription) seesNowLocked(e *entry) bool {
+func (s *Subscription) seesNowLocked(e *table.Entry) bool {
 	there, _ := s.seesLocked(e)
 	return there
 }
@@ -300,5 +301,5 @@ func (t *Table) opensLocked(s *Subscription, name string) bool {
 func (t *Table) Reaches(gen uint64) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return gen <= t.gen
+	return gen <= t.store.Gen()
 }

@@ -50,21 +50,9 @@ func (t *Table) Digest() TableDigest {
 
 func (t *Table) tableDigestLocked() TableDigest {
 	return TableDigest{
-		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Errored: t.errored.sum, Version: t.wildVersionLocked(),
-		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.tierHead != nil && t.tierHead.behind, Ahead: t.tierHead.ahead(), Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
+		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.sum, Version: t.wildVersionLocked(),
+		Resources: t.store.Live(), Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.tierHead != nil && t.tierHead.behind, Ahead: t.tierHead.ahead(), Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
-}
-
-// allLocked is the digest of the whole content of the table: of the wildcard set, and of each
-// stream's content if there are several.
-func (t *Table) allLocked() resource.Digest {
-	all := t.digest
-	if len(t.streams) > 1 {
-		for i := range t.streams {
-			all = all.Add(t.streams[i].digest)
-		}
-	}
-	return all
 }
 
 // Changes returns a channel that is signaled when a table of the group may have new content, or a

@@ -141,7 +141,7 @@ func (t *Table) recheckHeadLocked(woken map[*Subscription]struct{}) {
 	if a == nil {
 		return
 	}
-	now, empty := t.allLocked(), a.empty
+	now, empty := t.store.All(), a.empty
 	a.empty = now == (resource.Digest{}) && t.wildKnownLocked()
 	if now == a.now {
 		return
@@ -188,7 +188,7 @@ func (a *headState) ahead() bool {
 func (t *Table) writtenLocked() time.Time {
 	a := t.tierHead
 	switch {
-	case a == nil || a.since.IsZero() || t.allLocked() != a.head.Digest:
+	case a == nil || a.since.IsZero() || t.store.All() != a.head.Digest:
 		return time.Time{}
 	case a.head.At.After(a.since):
 		return a.since // the clock of the owner is ahead

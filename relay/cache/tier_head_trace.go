@@ -27,7 +27,7 @@ func (t *Table) noteHeadTraceLocked(head TierHead, now time.Time) {
 		return
 	}
 	a.headTrace = headTrace{head.Trace, now}
-	if t.allLocked() == head.Digest {
+	if t.store.All() == head.Digest {
 		t.reachedHeadLocked(now) // the content was faster
 	}
 }
@@ -55,7 +55,7 @@ func (t *Table) due(h headTrace, now time.Time) bool {
 // tracedLocked is the update that made the newest change; nil if it is not traced, or no longer
 // remembered.
 func (t *Table) tracedLocked() *trace.Update {
-	if n := t.updates.n; n > 0 && t.updates.of(n).gen == t.gen {
+	if n := t.updates.n; n > 0 && t.updates.of(n).gen == t.store.Gen() {
 		return t.updates.of(n).trace
 	}
 	return nil
@@ -64,7 +64,7 @@ func (t *Table) tracedLocked() *trace.Update {
 // parentLocked is the trace context of an update that has just been applied: its own, or that of
 // the head whose content the update has reached.
 func (t *Table) parentLocked(u *Update, now time.Time) string {
-	if a := t.tierHead; u.Parent == "" && a != nil && t.due(a.headTrace, now) && t.allLocked() == a.head.Digest {
+	if a := t.tierHead; u.Parent == "" && a != nil && t.due(a.headTrace, now) && t.store.All() == a.head.Digest {
 		return a.headTrace.trace
 	}
 	return u.Parent

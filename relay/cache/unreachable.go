@@ -30,7 +30,7 @@ func (t *Table) GiveUp(w *Watcher) {
 // plane is unreachable.
 func (t *Table) mustGiveUpLocked(name string) bool {
 	w := t.interests[name]
-	if w == nil || w.stream == Nobody || t.knowsLocked(name) {
+	if w == nil || w.stream == Nobody || t.store.Knows(name) {
 		return false
 	}
 	for _, r := range t.resourceErrors[name] {

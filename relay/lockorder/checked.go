@@ -13,7 +13,7 @@ type Mutex[L Line] struct{ mu sync.Mutex }
 // Lock locks m. It panics where the goroutine holds a lock that comes after m in the order.
 func (m *Mutex[L]) Lock() {
 	var line L
-	note(line, 0, m, true)
+	note(line, 0, m, true, true)
 	m.mu.Lock()
 }
 
@@ -22,7 +22,7 @@ func (m *Mutex[L]) TryLock() bool {
 	ok := m.mu.TryLock()
 	if ok {
 		var line L
-		note(line, 0, m, false)
+		note(line, 0, m, false, true)
 	}
 	return ok
 }
@@ -46,7 +46,7 @@ func (m *RWMutex[L]) Within(number int) { m.within = number }
 // Lock locks m for writing. It panics where the goroutine holds m, or a lock that comes after it.
 func (m *RWMutex[L]) Lock() {
 	var line L
-	note(line, m.within, m, true)
+	note(line, m.within, m, true, true)
 	m.mu.Lock()
 }
 
@@ -54,7 +54,7 @@ func (m *RWMutex[L]) Lock() {
 // a writer which waits for that reader.
 func (m *RWMutex[L]) RLock() {
 	var line L
-	note(line, m.within, m, true)
+	note(line, m.within, m, true, false)
 	m.mu.RLock()
 }
 
@@ -70,12 +70,27 @@ func (m *RWMutex[L]) RUnlock() {
 	m.mu.RUnlock()
 }
 
+// MustHold panics unless the goroutine holds m, and for writing if writes.
+func (m *RWMutex[L]) MustHold(writes bool) {
+	id := goroutine()
+	shard := &byGoroutine[id>>5%uintptr(len(byGoroutine))]
+	shard.Lock()
+	defer shard.Unlock()
+	for _, h := range shard.held[id] {
+		if h.mutex == m && (h.writes || !writes) {
+			return
+		}
+	}
+	var line L
+	panic(fmt.Sprintf("lockorder: a goroutine uses what a lock of the line %T guards, and does not hold it; it has to hold it for writing: %t", line, writes))
+}
+
 // A held lock.
 type held struct {
 	mutex                any
 	line                 Line
 	list, number, within int
-	several              bool
+	several, writes      bool
 }
 
 // before reports whether a goroutine that holds h may lock l.
@@ -101,11 +116,11 @@ var byGoroutine [64]struct {
 	held map[uintptr][]held
 }
 
-// note notes that the goroutine holds a lock, or is about to. It panics where the goroutine may
-// have to wait for the lock, and must not.
-func note[L Line](line L, within int, mutex any, waits bool) {
+// note notes that the goroutine holds a lock, or is about to; writes says that it is not for reading
+// only. It panics where the goroutine may have to wait for the lock, and must not.
+func note[L Line](line L, within int, mutex any, waits, writes bool) {
 	list, number, several := line.place()
-	l := held{mutex, line, list, number, within, several}
+	l := held{mutex, line, list, number, within, several, writes}
 	id := goroutine()
 	shard := &byGoroutine[id>>5%uintptr(len(byGoroutine))]
 	shard.Lock()

@@ -101,6 +101,25 @@ func TestOrder(t *testing.T) {
 			l.leaf.TryLock()
 			l.stream.Lock()
 		}, "lockorder.Leaf"},
+		{"used under the lock", func(l *locks) {
+			l.clusters.Lock()
+			l.clusters.MustHold(true)
+			l.clusters.MustHold(false)
+			l.clusters.Unlock()
+		}, ""},
+		{"used by a reader", func(l *locks) {
+			l.clusters.RLock()
+			l.clusters.MustHold(false)
+			l.clusters.RUnlock()
+		}, ""},
+		{"changed by a reader", func(l *locks) {
+			l.clusters.RLock()
+			l.clusters.MustHold(true)
+		}, "guards, and does not hold it; it has to hold it for writing: true"},
+		{"used under another lock of the line", func(l *locks) {
+			l.endpoints.Lock()
+			l.clusters.MustHold(false)
+		}, "lockorder.Table guards"},
 		{"unlocked by another goroutine", func(l *locks) {
 			var other sync.WaitGroup
 			other.Go(func() {

@@ -20,8 +20,8 @@ const (
 )
 
 // guarded judges the removal guard: a control plane that loses all clusters or listeners of a
-// key takes none of them from clients while the hold lasts, and none at all if it is put right
-// within the hold. Faults that keep nodes from what others hold excuse that, since a node cannot
+// key takes none of them from clients while the hold lasts, and later only those that it has not
+// got back within the hold. Faults that keep nodes from what others hold excuse that, since a node cannot
 // hold back what it does not know. It belongs to the goroutine of its test.
 type guarded struct {
 	faults  int // that last and excuse
@@ -40,9 +40,9 @@ type removal struct {
 
 // emptying is that a control plane lost all resources of a type.
 type emptying struct {
-	at    time.Duration
-	right time.Duration   // when the first of them was back; 0: not yet
-	names map[string]bool // those that have not changed since but by coming back
+	at time.Duration
+	// back has those that have not changed since but by coming back: when that was, 0: not yet.
+	back map[string]time.Duration
 }
 
 type guardedClient struct {
@@ -103,25 +103,27 @@ func (g *guarded) state(e *record.Event) {
 	for _, r := range e.Resources {
 		if r.Serial != 0 {
 			has[r.Name] = true
-			if lost != nil && lost.right == 0 {
-				lost.right = e.At
+			if lost != nil {
+				if at, is := lost.back[r.Name]; is && at == 0 {
+					lost.back[r.Name] = e.At
+				}
 			}
 			continue
 		}
 		delete(has, r.Name)
 		g.gone[of] = append(g.gone[of], removal{r.Name, e.At})
 		if lost != nil {
-			delete(lost.names, r.Name)
+			delete(lost.back, r.Name)
 		}
 	}
 	if len(has) == 0 && g.faults == 0 && g.serves(e.Key) {
-		lost = &emptying{at: e.At, names: make(map[string]bool)}
+		lost = &emptying{at: e.At, back: make(map[string]time.Duration)}
 		for _, r := range g.gone[of] {
 			if e.At-r.at < oneStroke {
-				lost.names[r.name] = true
+				lost.back[r.name] = 0
 			}
 		}
-		if len(lost.names) >= fewest {
+		if len(lost.back) >= fewest {
 			g.emptied[of] = lost
 		}
 		delete(g.gone, of)
@@ -154,16 +156,17 @@ func (g *guarded) got(c *guardedClient, e *record.Event) (found []check.Contradi
 	c.held[e.Type] = now
 	lost := g.emptied[typeOfKey{c.key, e.Type}]
 	for name := range before {
-		if !now[name] && lost != nil && lost.names[name] && lost.keeps(e.At) {
+		if !now[name] && lost != nil && lost.keeps(name, e.At) {
 			found = append(found, check.Contradiction{Guarantee: "Guarded", Event: *e, Text: fmt.Sprintf(
-				"client %s loses %s of %s %s after the control plane became empty (put right after: %s)",
-				e.Client, name, record.ShortType(e.Type), e.At-lost.at, max(0, lost.right-lost.at))})
+				"client %s loses %s of %s %s after the control plane became empty (it had it back after %s)",
+				e.Client, name, record.ShortType(e.Type), e.At-lost.at, max(0, lost.back[name]-lost.at))})
 		}
 	}
 	return found
 }
 
-// keeps reports whether clients have to keep what was lost.
-func (l *emptying) keeps(now time.Duration) bool {
-	return now-l.at < guardHold || l.right > 0 && l.right-l.at < guardHold-inTime
+// keeps reports whether clients have to keep a resource that was lost.
+func (l *emptying) keeps(name string, now time.Duration) bool {
+	back, is := l.back[name]
+	return is && (now-l.at < guardHold || back > 0 && back-l.at < guardHold-inTime)
 }

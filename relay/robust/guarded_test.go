@@ -40,6 +40,7 @@ func TestGuarded(t *testing.T) {
 		{"within the hold, without delta", [][]record.Event{got(5*second, false, nil, names[2:]...)}, false, 2},
 		{"after the hold", [][]record.Event{got(12*second, true, names)}, false, 0},
 		{"put right, after the hold", [][]record.Event{state(4*second, 1, names...), got(12*second, true, names[:1])}, false, 1},
+		{"some are back, after the hold", [][]record.Event{state(4*second, 1, names[0]), got(12*second, true, names[1:])}, false, 0},
 		{"put right late", [][]record.Event{state(8*second, 1, names...), got(12*second, true, names)}, false, 0},
 		{"removed again", [][]record.Event{state(4*second, 1, names...), state(5*second, 0, names[0]), got(6*second, true, names[:1])}, false, 0},
 		{"a fault", [][]record.Event{got(5*second, true, names)}, true, 0},

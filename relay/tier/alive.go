@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"xdsrelay/relay/pause"
 	"xdsrelay/upstream"
 )
 
@@ -39,7 +40,7 @@ func (p *peer) ask(ctx context.Context) {
 			return
 		}
 		p.heard(err, asked)
-		if !pauseFor(ctx, untilNext(every)) {
+		if !pause.For(ctx, untilNext(every)) {
 			return
 		}
 	}

@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/lockorder"
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
 
@@ -31,9 +33,15 @@ const (
 	// freshPause is the shortest time between two questions whether the owner's content is
 	// current.
 	freshPause = 250 * time.Millisecond
-	// longestPause bounds the pause before an owner that refused is asked again.
+	// longestPause bounds, before jitter, the pause before an owner that refused is asked again.
 	longestPause = 30 * time.Second
 )
+
+// ownerPauses returns the pauses before an owner that refused is asked again, the first of a given
+// length.
+func ownerPauses(first time.Duration) backoff.ExponentialBackOff {
+	return backoff.ExponentialBackOff{InitialInterval: first, Multiplier: 2, RandomizationFactor: 0.2, MaxInterval: longestPause}
+}
 
 // keeper decides where one upstream stream of a key goes, and keeps it there. The stream is a leg of
 // the key or its load reports.
@@ -51,14 +59,14 @@ type keeper struct {
 	news   chan struct{}             // signals that the stream to the owner was opened or ended
 
 	// Owned by run.
-	owner   shard.Member    // the one to follow; the zero Member if there is none
-	peer    *peer           // the connection to it; nil if there is none to follow
-	reached <-chan struct{} // closed when the owner becomes reachable or unreachable
-	source  *job            // keeps the key up to date; nil before the first time
-	owning  *job            // the hooks of an Owner, or of a node that is Alone; nil before the first time
-	retryAt time.Time       // when the owner may be asked again
-	pause   time.Duration   // the last pause before that
-	staysTo time.Time       // when ForPeers ends; see stay
+	owner   shard.Member               // the one to follow; the zero Member if there is none
+	peer    *peer                      // the connection to it; nil if there is none to follow
+	reached <-chan struct{}            // closed when the owner becomes reachable or unreachable
+	source  *job                       // keeps the key up to date; nil before the first time
+	owning  *job                       // the hooks of an Owner, or of a node that is Alone; nil before the first time
+	retryAt time.Time                  // when the owner may be asked again
+	pauses  backoff.ExponentialBackOff // before that
+	staysTo time.Time                  // when ForPeers ends; see stay
 
 	mu lockorder.Mutex[lockorder.Keeper]
 	// Guarded by mu.
@@ -184,12 +192,10 @@ func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.
 		return Follower, since.Add(timeout) // the stream is being opened again
 	}
 	// The owner answers and does not serve the key. Only another attempt shows when it does.
-	if k.pause == 0 || now.Sub(was.since) > longestPause {
-		k.pause = timeout
-	} else {
-		k.pause = min(2*k.pause, longestPause)
+	if now.Sub(was.since) > longestPause {
+		k.pauses.Reset()
 	}
-	k.retryAt = now.Add(k.pause + rand.N(k.pause/2))
+	k.retryAt = now.Add(k.pauses.NextBackOff())
 	return Alone, k.retryAt
 }
 
@@ -199,7 +205,7 @@ func (k *keeper) turnTo(owner shard.Member) {
 		return
 	}
 	k.leave()
-	k.owner, k.pause, k.retryAt = owner, 0, time.Time{}
+	k.owner, k.pauses, k.retryAt = owner, ownerPauses(k.tier.cfg.OwnerTimeout), time.Time{}
 	if owner.Name != "" {
 		k.peer = k.tier.cfg.Peers.use(owner)
 	}
@@ -265,7 +271,7 @@ func (k *keeper) become(ctx context.Context, s State) {
 			}
 			k.feed.Borrow(!s.fromOrigin())
 		}
-		if was != "" && !pauseFor(ctx, k.tier.spread()) {
+		if was != "" && !pause.For(ctx, k.tier.spread()) {
 			return
 		}
 		k.report(nil)
@@ -311,16 +317,4 @@ const (
 // (C13).
 func (t *Tier) spread() time.Duration {
 	return rand.N(min(max(time.Duration(t.keys.Load())*spreadPerKey, minSpread), maxSpread))
-}
-
-// pauseFor waits for d. It returns false if ctx ends first.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

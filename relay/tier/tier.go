@@ -17,6 +17,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/lockorder"
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
 
@@ -195,7 +196,7 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 		k.alone = func(ctx context.Context) {
 			advancing := startJob(ctx, func(ctx context.Context) { callAll(ctx, g, t.cfg.Advance) })
 			defer advancing.stop()
-			if pauseFor(ctx, aloneFor) {
+			if pause.For(ctx, aloneFor) {
 				callAll(ctx, g, t.cfg.Alone)
 			}
 		}

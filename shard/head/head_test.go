@@ -135,7 +135,7 @@ func TestDue(t *testing.T) {
 // TestLost: a key that others claim, too, is claimed again after a growing but bounded pause.
 func TestLost(t *testing.T) {
 	now, last := time.Now(), time.Duration(0)
-	o := &owned{}
+	o := &owned{pauses: claimPauses()}
 	for range 20 {
 		o.claimed(keyState{epoch: 1}, nil)
 		if lost, missing := o.differs(keyState{epoch: 2}, now); !lost || missing {
@@ -187,13 +187,13 @@ func TestAnswersAfterALoss(t *testing.T) {
 	o := n.owned["k"]
 	epoch := o.epoch
 	o.lose(time.Now().Add(time.Hour))
-	after := o.after
+	after, pauses := o.after, o.pauses
 	n.mu.Unlock()
 	for _, is := range []uint64{epoch, epoch + 1} {
 		n.onWritten(o, epoch, is, map[string]Head{clusters.URL: {Epoch: epoch, Generation: 1}})
 		n.mu.Lock()
-		if o.lostClaims != 1 || !o.after.Equal(after) || o.epoch != 0 {
-			t.Errorf("refused %d times, to be claimed after %v, expected once and %v", o.lostClaims, o.after, after)
+		if o.pauses != pauses || !o.after.Equal(after) || o.epoch != 0 {
+			t.Errorf("pauses %+v, to be claimed after %v, expected %+v and %v", o.pauses, o.after, pauses, after)
 		}
 		n.mu.Unlock()
 		if epoch, ok := n.Epoch("k"); ok {

@@ -3,8 +3,9 @@ package head
 import (
 	"context"
 	"maps"
-	"math/rand/v2"
 	"time"
+
+	"github.com/cenkalti/backoff/v5"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -33,13 +34,13 @@ type owned struct {
 	written   time.Time // time of the last write
 	queued    bool
 	// deferred is true if something was not written yet.
-	deferred   bool
-	lostClaims int       // how often in a row another node had a higher epoch
-	after      time.Time // not to be claimed again before
+	deferred bool
+	pauses   backoff.ExponentialBackOff // after claims that another node won, until a write
+	after    time.Time                  // not to be claimed again before
 }
 
 func newOwned(g *cache.Group, now time.Time) *owned {
-	o := &owned{key: string(g.Key), group: g, since: now, answers: make(map[string]uint64)}
+	o := &owned{key: string(g.Key), group: g, since: now, answers: make(map[string]uint64), pauses: claimPauses()}
 	for _, t := range g.Tables() {
 		if e := t.Digest(); !e.Confirmed {
 			o.answers[t.Type.URL] = e.Updates
@@ -139,20 +140,23 @@ func (o *owned) wrote(heads map[string]Head, now time.Time) {
 			o.confirmed[url] = true
 		}
 	}
-	o.written, o.lostClaims = now, 0
+	o.written = now
+	o.pauses.Reset()
 }
 
-// longestPause bounds how long a key is left to another node that claims it, too.
+// longestPause bounds, before jitter, how long a key is left to another node that claims it, too.
 const longestPause = 30 * time.Second
+
+func claimPauses() backoff.ExponentialBackOff {
+	return backoff.ExponentialBackOff{InitialInterval: time.Second, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: longestPause}
+}
 
 // lose records that another node has claimed the key. If this node remains the owner by the view of
 // members, it claims the key again after a growing pause: one of the two is about to see another
 // view.
 func (o *owned) lose(now time.Time) {
 	o.epoch, o.heads, o.confirmed, o.before, o.missing = 0, nil, nil, nil, nil
-	pause := min(time.Second<<min(o.lostClaims, 10), longestPause)
-	o.lostClaims++
-	o.after = now.Add(pause/2 + rand.N(pause))
+	o.after = now.Add(o.pauses.NextBackOff())
 }
 
 // differs compares the state in Redis with what this node has written there. lost means that the

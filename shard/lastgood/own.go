@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
@@ -26,9 +28,13 @@ const (
 	// ttlEvery is the shortest interval between writes of a record that differs only in renewed
 	// TTLs.
 	ttlEvery = 10 * time.Second
-	// longestPause bounds the pause before a failed write is retried.
+	// longestPause bounds, before jitter, the pause before a failed write or read is retried.
 	longestPause = 30 * time.Second
 )
+
+func storePauses() backoff.ExponentialBackOff {
+	return backoff.ExponentialBackOff{InitialInterval: time.Second, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: longestPause}
+}
 
 // owned is a key that this node owns, and its state in the store.
 type owned struct {
@@ -37,9 +43,9 @@ type owned struct {
 	key    string
 	types  map[string]*stored // by type URL
 
-	due      time.Time // when to write next, as far as is known; zero for nothing to write
-	check    time.Time // when to check the store
-	failures int       // in a row
+	due    time.Time                  // when to write next, as far as is known; zero for nothing to write
+	check  time.Time                  // when to check the store
+	pauses backoff.ExponentialBackOff // after failed writes
 }
 
 // stored is what is known of the record of one type.
@@ -60,7 +66,7 @@ type stored struct {
 func (k *Keeper) Own(ctx context.Context, g *cache.Group) {
 	news, stop := g.Changes()
 	defer stop()
-	o := &owned{keeper: k, group: g, key: string(g.Key), types: make(map[string]*stored), check: time.Now()}
+	o := &owned{keeper: k, group: g, key: string(g.Key), types: make(map[string]*stored), check: time.Now(), pauses: storePauses()}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -143,12 +149,10 @@ func (o *owned) save(ctx context.Context) {
 		}
 	}
 	if failed == nil {
-		o.failures = 0
+		o.pauses.Reset()
 		return
 	}
-	pause := min(time.Second<<min(o.failures, 10), longestPause)
-	o.failures++
-	o.due = time.Now().Add(pause/2 + rand.N(pause))
+	o.due = time.Now().Add(o.pauses.NextBackOff())
 }
 
 // markOf identifies the content of a record, and how it is written.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/pause"
 )
 
 // Restore applies the records of a key to a group that is new in this process; for other groups it
@@ -43,7 +43,7 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(k.life, cancel)()
-	for pause := time.Second; ; pause = min(2*pause, longestPause) {
+	for pauses := storePauses(); ; {
 		if !take(ctx, k.reading) {
 			return
 		}
@@ -52,10 +52,8 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 		if err == nil || g.Upstream().Connected {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, pauses.NextBackOff()) {
 			return
-		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
 }

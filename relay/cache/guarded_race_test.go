@@ -1,0 +1,32 @@
+//go:build race
+
+package cache
+
+import "testing"
+
+// TestStoreNeedsLock: with the race detector, a use of a table's store without the lock panics, as
+// does a change by a reader.
+func TestStoreNeedsLock(t *testing.T) {
+	w := newWorld(t, Config{})
+	defer w.close()
+	c := w.client(clusters, false, "a")
+	for name, tc := range map[string]struct {
+		use    func(t *Table)
+		panics bool
+	}{
+		"read without the lock":   {func(t *Table) { t.store.Get("a") }, true},
+		"read under the lock":     {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.store.Get("a") }, false},
+		"change as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.store.AddGlob("a") }, true},
+		"change without the lock": {func(t *Table) { t.store.AddGlob("a") }, true},
+		"change under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.store.AddGlob("a") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if got := recover() != nil; got != tc.panics {
+					t.Errorf("it panics: %t, expected %t", got, tc.panics)
+				}
+			}()
+			tc.use(c.table)
+		})
+	}
+}

@@ -1,0 +1,56 @@
+package cache
+
+import (
+	"maps"
+
+	"xdsrelay/relay/cache/table"
+)
+
+// Tests read the store of a table under its lock, as everything else does.
+
+// entryOf returns the entry of a name, nil if there is none.
+func (t *Table) entryOf(name string) *table.Entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.store.Get(name)
+}
+
+// newest is the generation of the table.
+func (t *Table) newest() uint64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.store.Gen()
+}
+
+// hides reports whether a name is that of a resource that must not be cached.
+func (t *Table) hides(name string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.store.Uncacheable()[name] != ""
+}
+
+// known is the number of known names. The test observes the lock, so this does not.
+func (t *Table) known() int {
+	t.mu.RWMutex.RLock()
+	defer t.mu.RWMutex.RUnlock()
+	return t.store.Len()
+}
+
+// floor is up to where some removals may be forgotten.
+func (t *Table) floor() uint64 {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	all, aliases := t.store.Floors()
+	floor := max(all, aliases)
+	for name := range t.store.Globs() {
+		floor = max(floor, t.store.Glob(name).Floor())
+	}
+	return floor
+}
+
+// all returns all entries.
+func (t *Table) all() map[string]*table.Entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return maps.Collect(t.store.Entries())
+}

@@ -1,0 +1,122 @@
+package table
+
+import "xdsrelay/relay/resource"
+
+// Copy is the copy of a resource that one stream delivered.
+type Copy struct {
+	Stream int
+	// Version is the newest one that the control plane gave. It differs from Res.Version if
+	// identical content arrived with a new version (D15).
+	Version  string
+	Res      *resource.Resource
+	TTLState *TTLState // nil if it has no TTL
+}
+
+// CopyFrom returns the copy of a stream, nil if there is none.
+func (e *Entry) CopyFrom(stream int) *Copy {
+	switch {
+	case e.Res == nil:
+		return nil
+	case e.Stream == stream:
+		return &e.Copy
+	case e.Second != nil && e.Second.Stream == stream:
+		return e.Second
+	}
+	return nil
+}
+
+// BelongsTo reports whether a stream has a copy of e, or is refused one.
+func (e *Entry) BelongsTo(stream int) bool {
+	return e.CopyFrom(stream) != nil || e.Denied && e.Stream == stream
+}
+
+// Copies lists the copies of e.
+func (e *Entry) Copies() []Copy {
+	switch {
+	case e.Res == nil:
+		return nil
+	case e.Second == nil:
+		return []Copy{e.Copy}
+	}
+	return []Copy{e.Copy, *e.Second}
+}
+
+// OtherCopy returns the copy of another stream, nil if there is none.
+func (e *Entry) OtherCopy(stream int) *Copy {
+	switch {
+	case e.Res == nil:
+		return nil
+	case e.Stream != stream:
+		other := e.Copy
+		return &other
+	}
+	return e.Second
+}
+
+// secondSize is the additional memory of the second copy, in bytes.
+func (e *Entry) secondSize() int64 {
+	if e.Second == nil || e.Second.Res == e.Res {
+		return 0
+	}
+	return int64(e.Second.Res.Size())
+}
+
+// Sum is what a stream has of the content of a store.
+type Sum struct {
+	Live   int             // resources that it has a copy of
+	Denied int             // resources that its control plane refuses to show
+	Digest resource.Digest // of its copies
+}
+
+func (s *Sum) count(old, res *resource.Resource) {
+	if old != nil {
+		s.Live--
+		s.Digest = s.Digest.Sub(old.Member())
+	}
+	if res != nil {
+		s.Live++
+		s.Digest = s.Digest.Add(res.Member())
+	}
+}
+
+// Sum returns what a stream has of the content.
+func (s *Store) Sum(stream int) Sum {
+	s.reading()
+	return s.sums[stream]
+}
+
+// Count replaces old by res in what a stream has; either may be nil.
+func (s *Store) Count(stream int, old, res *resource.Resource) {
+	s.writing()
+	s.sums[stream].count(old, res)
+}
+
+// SetCopies replaces the copies of e by those of st, which clients see no difference to. The TTL
+// state of a copy ends with it.
+func (s *Store) SetCopies(e *Entry, st State) {
+	s.writing()
+	s.bytes -= e.secondSize()
+	kept := func(l *TTLState) bool { return l == st.TTLState || st.Second != nil && l == st.Second.TTLState }
+	if l := e.TTLState; l != nil && !kept(l) {
+		s.endTTLState(l)
+	} else if l != nil && l != st.TTLState {
+		s.unlist(l)
+	}
+	if e.Second != nil && e.Second.TTLState != nil && !kept(e.Second.TTLState) {
+		s.endTTLState(e.Second.TTLState)
+	}
+	if e.Denied {
+		s.sums[e.Stream].Denied--
+	}
+	if st.Denied {
+		s.sums[st.Stream].Denied++
+	}
+	e.Copy, e.Second, e.Denied = st.Copy, st.Second, st.Denied
+	s.bytes += e.secondSize()
+}
+
+// SetVersion sets the version of a stream's copy of e, which it must have.
+func (s *Store) SetVersion(e *Entry, stream int, version string) {
+	s.writing()
+	e.CopyFrom(stream).Version = version
+}

@@ -1,0 +1,88 @@
+package table
+
+import "xdsrelay/relay/resource"
+
+// Entry is one name in a store: a resource, or the knowledge that the name is absent. The latter is
+// a tombstone, which stays so that clients can be notified. Only the [Store] changes an Entry.
+type Entry struct {
+	Name string // canonical (G1)
+	// The embedded [Copy] is the copy that clients see; without a resource the name is known to be
+	// absent. Entry.Second is the copy of the same resource from another stream. Member says that
+	// the entry belongs to the wildcard set, because the stream of the wildcard has a copy (D11).
+	Copy
+	Second *Copy
+	Member bool
+	Gen    uint64 // generation of the last change
+	// Named and Wild are the generations of the last change that is visible by name, and by the
+	// wildcard alone; 0 if there was none.
+	Named, Wild uint64
+	// Born is the generation at which the present resource appeared, or of a tombstone, at which
+	// the last one did. Lived is that of the first resource; 0 if there never was one.
+	Born, Lived uint64
+	// Gap is a removal that clients need not learn of, because they still have the resource.
+	Gap Gap
+	// Changed is when Gen was, in milliseconds of Unix time.
+	Changed int64
+	// First is the generation of the first change of the same update: what arrived together is sent
+	// together, as far as it fits (D13).
+	First uint64
+	// Last is the resource that a tombstone replaced: SotW clients see it until their routes no
+	// longer need it (E5).
+	Last *resource.Resource
+	// Former holds names that were aliases of the entry, as far as there is interest in them.
+	Former []string
+	// urn is the extra state of a structured name; nil for all others.
+	urn *structure
+	// Denied says that clients may keep what they have of a removed resource: its control plane
+	// refuses to show it, and has not removed it (K8).
+	Denied bool
+
+	changes, tombstones link[Entry]
+}
+
+// Older is the entry that changed before e did; nil if e is the oldest.
+func (e *Entry) Older() *Entry { return e.changes.next }
+
+// Newer is the entry that changed after e did; nil if e is the newest.
+func (e *Entry) Newer() *Entry { return e.changes.prev }
+
+// State is what is known of a name: a resource, or that the name is absent when there is none.
+type State struct {
+	Copy
+	Second *Copy
+	Member bool
+	// Noticed says that subscribers of the wildcard are notified in any case. Denied says that the
+	// control plane of the copy's stream refuses to show the resource.
+	Noticed, Denied bool
+}
+
+// Share is what subscribers by name see of an entry.
+type Share struct {
+	Res    *resource.Resource // nil: nothing
+	Member bool               // of the wildcard set
+}
+
+// Share returns what subscribers by name see of e.
+func (e *Entry) Share() Share { return Share{e.Res, e.Member} }
+
+// Share returns what subscribers by name see of s.
+func (s *State) Share() Share { return Share{s.Res, s.Member} }
+
+// Differs reports whether the change from e to s is visible by name, and by the wildcard.
+func (e *Entry) Differs(s *State) (named, wild bool) {
+	return e.Res != s.Res || s.Res == nil, e.Member || s.Member || s.Noticed
+}
+
+// Gap is a removal of a resource that was then restored unchanged: From is the generation of the
+// change before, and To that of the removal. The removal guard restores what was removed shortly
+// before its parents, usually before clients were sent the removal. A client that still has the
+// resource has exactly the restored content, so it is not sent again (B31), although the entry has
+// changed twice.
+type Gap struct{ From, To uint64 }
+
+// Bridges reports whether a client that has all changes up to generation gen, and all removals up
+// to generation removed, still has the resource. It may have been sent other removals by then,
+// while this one is held back for it (E2), but a client that connected since is past all removals.
+func (g Gap) Bridges(gen, removed uint64) bool {
+	return g.From > 0 && g.From <= gen && removed < g.To
+}
