@@ -1,6 +1,7 @@
 package transition
 
-// Set is a set of values of one part of a state, as bits: values below 8. The zero value has all.
+// Set is a set of values of one part of a state, as bits: values below [MaxValues]. The zero value
+// has all.
 type Set[T ~uint8] uint8
 
 // Only returns the set of some values.
@@ -14,8 +15,11 @@ func Only[T ~uint8](of ...T) (s Set[T]) {
 // Has reports whether a value is in the set.
 func (s Set[T]) Has(v T) bool { return s == 0 || s&(1<<v) != 0 }
 
-// MaxParts is how many parts a state has at most.
-const MaxParts = 4
+const (
+	// MaxParts is how many parts a state has at most, and MaxValues how many values each of them has.
+	MaxParts  = 4
+	MaxValues = 8
+)
 
 // Same marks a part of the state that a transition keeps.
 const Same = 0xff

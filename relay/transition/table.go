@@ -1,6 +1,9 @@
 package transition
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // State is a state of a machine.
 type State interface {
@@ -51,9 +54,12 @@ type Table[S State, E Name, O ~uint8] struct {
 }
 
 // New makes a table of rows. If several rows match a cell, the last one counts; package
-// transitiontest finds those. It panics if there are too many states or events.
+// transitiontest finds those. It panics if there are too many states, events, parts or values.
 func New[S State, E Name, O ~uint8, R interface{ Row() Row[E, O] }](shape Shape[S], rows []R) (t Table[S, E, O]) {
 	t.Shape = shape
+	if len(shape.Parts) > MaxParts || slices.Max(shape.Parts) > MaxValues {
+		panic(fmt.Sprintf("%s: a state of the parts %v, expected at most %d of at most %d values", shape.Name, shape.Parts, MaxParts, MaxValues))
+	}
 	if t.States() > MaxStates || shape.Events > MaxEvents {
 		panic(fmt.Sprintf("%s: %d states and %d events, expected at most %d and %d", shape.Name, t.States(), shape.Events, MaxStates, MaxEvents))
 	}

@@ -36,7 +36,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTooLarge holds that a machine of too many states or events is refused.
+// TestTooLarge holds that a machine of too many states or events is refused, and one whose parts do
+// not fit into the sets of a row.
 func TestTooLarge(t *testing.T) {
 	for _, tc := range []struct {
 		parts  []int
@@ -46,6 +47,8 @@ func TestTooLarge(t *testing.T) {
 		{[]int{8, 8, 2}, 16, ""},
 		{[]int{8, 8, 3}, 16, "door: 192 states and 16 events, expected at most 128 and 16"},
 		{[]int{8}, 17, "door: 8 states and 17 events, expected at most 128 and 16"},
+		{[]int{2, 2, 2, 2, 2}, 2, "door: a state of the parts [2 2 2 2 2], expected at most 4 of at most 8 values"},
+		{[]int{9, 2}, 2, "door: a state of the parts [9 2], expected at most 4 of at most 8 values"},
 	} {
 		func() {
 			defer func() {

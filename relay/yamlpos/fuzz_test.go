@@ -33,7 +33,7 @@ func FuzzParse(f *testing.F) {
 			if at == (At{}) {
 				return // the file as a whole
 			}
-			// What is missing may be expected up to two characters behind the end of the line.
+			// The position of a missing value is up to two characters behind the end of the line.
 			if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > utf8.RuneCountInString(lines[at.Line-1])+2 || at.Width < 0 {
 				t.Errorf("%s at %+v, expected a position in %q", what, at, lines)
 			}

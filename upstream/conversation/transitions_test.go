@@ -31,6 +31,11 @@ func TestRows(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	for i, r := range rows {
+		if !r.variant.Has(SotW) && !r.variant.Has(Delta) {
+			t.Errorf("row %d (%v) matches no variant", i, r.on)
+		}
+	}
 }
 
 // TestReachableStates holds what no sequence of events can lead to.
