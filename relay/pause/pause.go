@@ -1,4 +1,5 @@
-// Package pause waits, until the time is over or nobody waits any more.
+// Package pause waits: until a time is over or nobody waits any more, and for the moments at which a
+// process does its periodic work.
 package pause
 
 import (
@@ -24,4 +25,14 @@ func Unless(ctx context.Context, d time.Duration, early <-chan struct{}) (active
 		cut = true
 	}
 	return ctx.Err() == nil, cut
+}
+
+// moment is when in each second periodic work is due: not at its beginning, when much else happens.
+const moment = 137 * time.Millisecond
+
+// Next returns the time until the next multiple of every by the wall clock: more than zero, and every
+// at most. Periodic work waits for it, so that the work of a process, and of all nodes of a tier, is
+// due at the same moments: an idle process pays more for waking up than for what it does then.
+func Next(every time.Duration) time.Duration {
+	return every - time.Duration(time.Now().Add(-moment).UnixNano())%every
 }

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"xdsrelay/relay/pause"
 )
 
@@ -57,6 +59,27 @@ func TestEndsMeanwhile(t *testing.T) {
 		}
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("the pause took %s, expected 1s", took)
+		}
+	})
+}
+
+// TestNext holds that work that waits for the next moment is due together, whenever it began to wait.
+func TestNext(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		half := time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(r, "half"))
+		began := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(r, "began"))
+		var short, long, again time.Duration
+		synctest.Test(t, func(*testing.T) {
+			time.Sleep(began)
+			short, long = pause.Next(half), pause.Next(2*half)
+			time.Sleep(short)
+			again = pause.Next(half)
+		})
+		if short <= 0 || short > half || long <= 0 || long > 2*half || (long-short)%half != 0 {
+			r.Fatalf("%s until the next moment of each %s, %s of each %s", short, half, long, 2*half)
+		}
+		if again != half {
+			r.Fatalf("%s until the next moment at a moment, expected %s", again, half)
 		}
 	})
 }

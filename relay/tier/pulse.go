@@ -3,6 +3,8 @@ package tier
 import (
 	"context"
 	"time"
+
+	"xdsrelay/relay/pause"
 )
 
 // pulse detects that this process did not run for a while, because it was stopped or its machine
@@ -34,8 +36,6 @@ func (t *Tier) WatchPulse(ctx context.Context, beat func(most time.Duration), sl
 		return
 	}
 	most := t.cfg.OwnerTimeout
-	ticker := time.NewTicker(most / 4)
-	defer ticker.Stop()
 	began := time.Now()
 	var p pulse
 	for {
@@ -45,9 +45,7 @@ func (t *Tier) WatchPulse(ctx context.Context, beat func(most time.Duration), sl
 			slept(now.Add(-gap))
 		}
 		beat(most)
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
+		if !pause.For(ctx, pause.Next(most/4)) {
 			return
 		}
 	}
