@@ -9,6 +9,7 @@ import (
 
 	"xdsrelay/relay/balance"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
 
@@ -41,7 +42,8 @@ type balancer struct {
 }
 
 const (
-	// balancePause is between two looks at how many clients there are.
+	// balancePause is between two looks at how many clients there are, in the mean. The nodes do
+	// not look at the same moment.
 	balancePause = time.Second
 	// tellPause is how long the others may wait to hear of a small change.
 	tellPause = 10 * time.Second
@@ -60,17 +62,9 @@ func (n *Node) newBalancer() *balancer {
 // run goes on until ctx ends.
 func (b *balancer) run(ctx context.Context) {
 	defer b.limit(0, "")
-	timer := time.NewTimer(balancePause)
-	defer timer.Stop()
 	b.last = time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for pause.For(ctx, pause.Next(balancePause/2)+rand.N[time.Duration](3)*balancePause/2) {
 		b.step(time.Now())
-		timer.Reset(balancePause*9/10 + rand.N(balancePause/5))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/pause"
 	"xdsrelay/relay/secure"
 )
 
@@ -83,15 +84,8 @@ func (n *Node) watchTrust(ctx context.Context) {
 	if len(n.servers) == 0 && n.peers == nil {
 		return
 	}
-	ticker := time.NewTicker(trustPause)
-	defer ticker.Stop()
 	last := n.trustGeneration()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for pause.For(ctx, pause.Next(trustPause)) {
 		if now := n.trustGeneration(); now != last {
 			last = now
 			n.log.Info("other authorities are trusted: clients that are connected are looked at again")

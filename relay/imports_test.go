@@ -25,10 +25,10 @@ const module = "xdsrelay"
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder"},
-	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder"},
-	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
-	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause"},
+	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause", "relay/transition"},
+	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/pause", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
+	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause"},
 	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence", "relay/cache/table"},
 	"relay/load":        {"relay/aggregation", "relay/lockorder"},
 	"relay/secure":      {},
@@ -38,13 +38,15 @@ var layers = map[string][]string{
 	"relay/aggregation": {},
 	"relay/resource":    {},
 	"relay/yamlpos":     {},
+	"relay/pause":       {},
 	"relay/lockorder":   {},
+	"relay/transition":  {},
 
 	// Pure packages below one that does I/O, or has locks.
-	"relay/cache/confidence": {},
+	"relay/cache/confidence": {"relay/transition"},
 	"relay/cache/table":      {"relay/resource"},
-	"upstream/conversation":  {"relay/cache", "relay/resource"},
-	"upstream/quarantine":    {"relay/resource"},
+	"upstream/conversation":  {"relay/cache", "relay/resource", "relay/transition"},
+	"upstream/quarantine":    {"relay/resource", "relay/transition"},
 	"upstream/resume":        {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
@@ -58,17 +60,22 @@ var layers = map[string][]string{
 	"relay/hostile":     {"relay", "bench", "relay/tier", "shard", "relay/authorize", "relay/aggregation", "relay/resource", "relay/xdstest"},
 	"bench":             {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest", "shard/redistest"},
 	"deploy":            {"relay"},
+
+	"relay/transition/transitiontest": {"relay/transition"},
 }
+
+// testKits lists the parts that tests of any part may import.
+var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/transitiontest"}
 
 // pure lists the parts that do no I/O, start no goroutines and read no clock, impure the packages
 // that would be a way to do the first, and clock the functions that do the last. lockless are those
 // of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
 
-	lockless = []string{"relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume"}
+	lockless = []string{"relay/cache/confidence", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
 	locks    = []string{"sync", "sync/atomic", module + "/relay/lockorder"}
 )
 
@@ -122,9 +129,9 @@ func TestImportGraphChecker(t *testing.T) {
 		{"program imports the admin part", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/relay/admin"`, ""},
 		{"I/O in a test of a pure part", "relay/resource/a_test.go", `package resource; import _ "os"`, ""},
 		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
-			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/trace, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder"},
+			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/trace, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/pause, relay/transition"},
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
-			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/redact, relay/aggregation, relay/resource, relay/lockorder, and in tests relay/xdstest, shard/redistest"},
+			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/pause, and in tests relay/xdstest, shard/redistest, relay/transition/transitiontest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
 			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/confidence, relay/cache/table"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
@@ -134,7 +141,9 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause"},
+		{"test kit of the tables in a table", "fanout/conversation/a.go", "// Package conversation is.\npackage conversation; import _ \"xdsrelay/relay/transition/transitiontest\"",
+			"fanout/conversation/a.go imports xdsrelay/relay/transition/transitiontest: fanout may import only relay/cache, relay/trace, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/pause, relay/transition"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
 			"docs/a.go is in no part of the import graph"},
 		{"I/O in a pure part", "relay/resource/a.go", `package resource; import _ "net/http"`,
@@ -269,8 +278,8 @@ func checkImports(name string, file *ast.File) (broken []string) {
 		rule = part + " may import nothing of this module"
 	}
 	if strings.HasSuffix(name, "_test.go") {
-		allowed = append(slices.Clone(allowed), "relay/xdstest", "shard/redistest")
-		rule += ", and in tests relay/xdstest, shard/redistest"
+		allowed = append(slices.Clone(allowed), testKits...)
+		rule += ", and in tests " + strings.Join(testKits, ", ")
 	}
 	for _, imported := range importsOf(file) {
 		folder, ours := strings.CutPrefix(imported, module+"/")

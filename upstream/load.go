@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/pause"
 )
 
 // loadMethod is the method of LRS.
@@ -96,7 +97,7 @@ func (r *reporter) run(ctx context.Context, node *corev3.Node) (end ending) {
 	go r.receive(responses)
 	// A blocked send does not notice that ctx has ended.
 	stopCancel := context.AfterFunc(ctx, func() {
-		sleep(r.ctx, finalReportTimeout)
+		pause.For(r.ctx, finalReportTimeout)
 		r.cancel(context.Cause(ctx))
 	})
 	timer := time.NewTimer(0)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/relay/pause"
 	"xdsrelay/relay/redact"
 )
 
@@ -94,7 +95,7 @@ const (
 func (s *server) watch(ctx context.Context) {
 	var (
 		ready time.Time // when the connection was last known to be ready
-		pause time.Duration
+		rest  time.Duration
 	)
 	for {
 		state := s.channel.GetState()
@@ -111,11 +112,11 @@ func (s *server) watch(ctx context.Context) {
 		case connectivity.Idle:
 			if !ready.IsZero() {
 				if time.Since(ready) < shortLife {
-					pause = min(max(2*pause, firstPause), lastPause)
+					rest = min(max(2*rest, firstPause), lastPause)
 				} else {
-					pause = firstPause
+					rest = firstPause
 				}
-				if goOn, _ := sleepUnless(ctx, jittered(pause), s.back()); !goOn {
+				if goOn, _ := pause.Unless(ctx, jittered(rest), s.back()); !goOn {
 					return
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/pause"
 )
 
 // ending is the result of an attempt to run a stream.
@@ -55,17 +57,17 @@ func (p *pace) after(e ending) time.Duration {
 // wait waits for a pause. It returns early, and resets the backoff, when the server is back for
 // another key: then the outage has ended for this one, too. The same applies when an operator
 // orders a reconnect.
-func (p *pace) wait(ctx context.Context, pause time.Duration, to target) bool {
-	to.pausing(p, time.Now().Add(pause))
+func (p *pace) wait(ctx context.Context, d time.Duration, to target) bool {
+	to.pausing(p, time.Now().Add(d))
 	defer to.pausing(p, time.Time{})
-	goOn, cut := sleepUnless(ctx, pause, to.back())
+	goOn, cut := pause.Unless(ctx, d, to.back())
 	if !cut {
 		return goOn
 	}
 	p.backoff.Reset()
-	pause = min(pause, p.spread())
-	to.pausing(p, time.Now().Add(pause))
-	return sleep(ctx, pause)
+	d = min(d, p.spread())
+	to.pausing(p, time.Now().Add(d))
+	return pause.For(ctx, d)
 }
 
 // target is what streams are opened to.
@@ -105,32 +107,8 @@ func retryLoop(ctx context.Context, cfg Backoff, to target, attempt func(context
 			continue
 		}
 		unopened++
-		if to.waitReady(ctx) != nil || !sleep(ctx, to.spread()) {
+		if to.waitReady(ctx) != nil || !pause.For(ctx, to.spread()) {
 			return
 		}
-	}
-}
-
-// sleep waits for d and reports whether ctx is still active.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	goOn, _ := sleepUnless(ctx, d, nil)
-	return goOn
-}
-
-// sleepUnless waits for d, or until early is closed, which cut reports. goOn reports whether ctx is
-// still active.
-func sleepUnless(ctx context.Context, d time.Duration, early <-chan struct{}) (goOn, cut bool) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil, false
-	case <-ctx.Done():
-		return false, false
-	case <-early:
-		return ctx.Err() == nil, true
 	}
 }

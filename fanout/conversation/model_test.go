@@ -1,6 +1,6 @@
 package conversation
 
-import "fmt"
+import "xdsrelay/relay/transition/transitiontest"
 
 // flags restates the rules as facts that are each set and cleared by themselves, so that the table
 // is held against something that was not made from it.
@@ -37,7 +37,7 @@ func (f *flags) possible(e Event) bool {
 }
 
 func (f *flags) apply(e Event) {
-	f.accepted, f.tainted, f.lowered, f.freed, f.recorded, f.crossed, f.uncrossed = false, false, false, false, false, false, false
+	f.forgetEffects()
 	switch e {
 	case SentContent, SentPart, SentOnDemand, SentNotes, SentErrors:
 		f.sent(e)
@@ -63,6 +63,10 @@ func (f *flags) apply(e Event) {
 	case TableSwitched:
 		f.pending, f.held, f.repeats, f.notes, f.more = false, false, false, false, false
 	}
+}
+
+func (f *flags) forgetEffects() {
+	f.accepted, f.tainted, f.lowered, f.freed, f.recorded, f.crossed, f.uncrossed = false, false, false, false, false, false, false
 }
 
 func (f *flags) sent(e Event) {
@@ -106,8 +110,8 @@ func (f *flags) hold() {
 	}
 }
 
-// differs returns how a state and the effect that led to it contradict the facts; empty if not.
-func (f *flags) differs(s State, effect Effect) string {
+// expected is the state by the facts, and the effect that led to it.
+func (f *flags) expected() (State, Effect) {
 	phase, verdict, kind := None, Clean, Content
 	switch {
 	case f.inFlight:
@@ -132,62 +136,13 @@ func (f *flags) differs(s State, effect Effect) string {
 	case f.notes:
 		kind = Notes
 	}
-	if want := (State{phase, verdict, kind, f.more}); s != want {
-		return fmt.Sprintf("%v, expected %v", s, want)
-	}
-	var want Effect
-	for bit, on := range map[Effect]bool{
+	return State{phase, verdict, kind, f.more}, transitiontest.Output(map[Effect]bool{
 		Accept: f.accepted, Taint: f.tainted, Hold: f.lowered, Settle: f.freed, Record: f.recorded, Cross: f.crossed, Uncross: f.uncrossed,
-	} {
-		if on {
-			want |= bit
-		}
-	}
-	if effect != want {
-		return fmt.Sprintf("the effects %07b, expected %07b", effect, want)
-	}
-	return ""
+	})
 }
 
-// walk follows every event from the state of a new stream on. It calls visit for each state with
-// each event, until that returns an error.
-func walk(t *table, visit func(s State, e Event, c cell, before, after flags) error) error {
-	type place struct {
-		State
-		flags
-	}
-	seen, queue := map[place]bool{{}: true}, []place{{}}
-	for len(queue) > 0 {
-		p := queue[0]
-		queue = queue[1:]
-		for e := range events {
-			c, after := t[e][p.index()], p.flags
-			if after.possible(e) {
-				after.apply(e)
-			}
-			if err := visit(p.State, e, c, p.flags, after); err != nil {
-				return err
-			}
-			after.accepted, after.tainted, after.lowered, after.freed, after.recorded, after.crossed, after.uncrossed = false, false, false, false, false, false, false
-			if next := (place{c.to, after}); c.legal && !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
-	return nil
-}
-
-// agrees compares one cell with the facts.
-func agrees(s State, e Event, c cell, before, after flags) error {
-	if possible := before.possible(e); possible != c.legal {
-		return fmt.Errorf("%v while %v: legal %v, expected %v", e, s, c.legal, possible)
-	}
-	if !c.legal {
-		return nil
-	}
-	if wrong := after.differs(c.to, c.effect); wrong != "" {
-		return fmt.Errorf("%v while %v leads to %s", e, s, wrong)
-	}
-	return nil
+// machine is the table with the facts.
+var machine = transitiontest.Machine[State, Event, Effect, flags]{
+	Table: &transitions, Number: State.index, Outputs: effectNames[:],
+	Possible: (*flags).possible, Apply: (*flags).apply, Forget: (*flags).forgetEffects, Expected: (*flags).expected,
 }

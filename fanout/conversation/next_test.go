@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/transition"
 )
 
 // at makes a conversation in a state, which was sent all up to generation 5.
@@ -171,7 +172,7 @@ func TestPure(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, imported := range file.Imports {
-			if !slices.Contains([]string{`"xdsrelay/relay/cache"`}, imported.Path.Value) {
+			if !slices.Contains([]string{`"xdsrelay/relay/cache"`, `"xdsrelay/relay/transition"`}, imported.Path.Value) {
 				t.Errorf("%s imports %s", name, imported.Path.Value)
 			}
 		}
@@ -183,7 +184,7 @@ func TestPure(t *testing.T) {
 func TestIllegal(t *testing.T) {
 	s := State{Phase: Awaiting}
 	defer func() {
-		if r := recover(); (r != nil) != checked {
+		if r := recover(); (r != nil) != transition.Checked {
 			t.Errorf("panicked with %v", r)
 		}
 		if want := (State{Phase: Awaiting}); s != want {

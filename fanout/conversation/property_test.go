@@ -34,7 +34,7 @@ func (s *script) result(q *cache.Query, more bool) *Result {
 
 // cause makes an event happen, if it is legal now.
 func (s *script) cause(e Event, name string) {
-	if !transitions[e][s.index()].legal {
+	if !transitions.Cell(e, s.index()).Legal {
 		return
 	}
 	names := cache.NewNames([]string{name})

@@ -1,5 +1,7 @@
 package conversation
 
+import "xdsrelay/relay/transition"
+
 // Effect is what a transition does besides changing the state.
 type Effect uint8
 
@@ -21,41 +23,39 @@ const (
 	Uncross
 )
 
-// set is a set of phases, verdicts or kinds, as bits; 0 means all.
-type set uint8
-
-func only[T ~uint8](of ...T) (s set) {
-	for _, v := range of {
-		s |= 1 << v
-	}
-	return s
-}
-
-func (s set) has(v uint8) bool { return s == 0 || s&(1<<v) != 0 }
-
-// parts says whether parts are to follow; 0 means either, or unchanged.
-type parts uint8
+// parts is a set that says whether parts are to follow; 0 means either, or unchanged.
+type parts transition.Set[uint8]
 
 const (
-	last parts = 1 + iota
+	last parts = 1 << iota
 	follow
 )
 
-// same marks a part of the state that a transition keeps.
-const same = 0xff
-
-// transition is a row of the table: in the states that match, the event leads to the next state.
-type transition struct {
+// row is a row of the table: in the states that match, the event leads to the next state.
+type row struct {
 	on      Event
-	phase   set
-	verdict set
-	kind    set
+	phase   transition.Set[Phase]
+	verdict transition.Set[Verdict]
+	kind    transition.Set[Kind]
 	parts   parts
 
 	to     State // same: unchanged; More is unused
 	after  parts
 	effect Effect
 }
+
+// Row is the row as package transition has it.
+func (r row) Row() transition.Row[Event, Effect] {
+	more := [...]uint8{same, 0, 1}[r.after]
+	return transition.Row[Event, Effect]{
+		On: r.on, In: transition.Parts{uint8(r.phase), uint8(r.verdict), uint8(r.kind), uint8(r.parts)},
+		To: transition.Parts{uint8(r.to.Phase), uint8(r.to.Verdict), uint8(r.to.Kind), more}, Output: r.effect,
+	}
+}
+
+const same = transition.Same
+
+func only[T ~uint8](of ...T) transition.Set[T] { return transition.Only(of...) }
 
 // Sets of the rows, by what they have in common.
 var (
@@ -71,7 +71,7 @@ var (
 )
 
 // rows are the transitions. All other pairs of a state and an event are illegal.
-var rows = []transition{
+var rows = []row{
 	// Content that is sent after a NACK repeats what was rejected (B16).
 	{on: SentContent, phase: free, verdict: notHeld, to: State{Phase: Awaiting, Verdict: same, Kind: Content}, after: last},
 	{on: SentContent, phase: free, verdict: held, to: State{Phase: Awaiting, Verdict: Clean, Kind: Repeat}, after: last},
@@ -127,73 +127,11 @@ var (
 	idle = State{Phase: Idle, Verdict: same, Kind: Content}
 )
 
-// cell is one of the table: the transition of one event in one state.
-type cell struct {
-	to     State
-	effect Effect
-	legal  bool
-}
-
-// table has a cell for each event in each state.
-type table [events][states]cell
-
 // transitions is made of the rows and never changes.
-var transitions = tableOf(rows)
-
-func tableOf(rows []transition) *table {
-	var t table
-	for s := range allStates {
-		for _, r := range rows {
-			if r.matches(s) {
-				t[r.on][s.index()] = cell{r.next(s), r.effect, true}
-			}
-		}
-		for e := range events {
-			if c := &t[e][s.index()]; !c.legal {
-				c.to = s
-			}
-		}
-	}
-	return &t
-}
-
-// allStates goes through all states, including those that no event leads to.
-func allStates(yield func(State) bool) {
-	for i := range states {
-		s := State{Phase(i / 2 / kinds / verdicts), Verdict(i / 2 / kinds % verdicts), Kind(i / 2 % kinds), i%2 == 1}
-		if !yield(s) {
-			return
-		}
-	}
-}
-
-func (r *transition) matches(s State) bool {
-	return r.phase.has(uint8(s.Phase)) && r.verdict.has(uint8(s.Verdict)) && r.kind.has(uint8(s.Kind)) &&
-		(r.parts == 0 || r.parts == follow == s.More)
-}
-
-func (r *transition) next(s State) State {
-	if r.to.Phase != same {
-		s.Phase = r.to.Phase
-	}
-	if r.to.Verdict != same {
-		s.Verdict = r.to.Verdict
-	}
-	if r.to.Kind != same {
-		s.Kind = r.to.Kind
-	}
-	if r.after != 0 {
-		s.More = r.after == follow
-	}
-	return s
-}
+var transitions = transition.New(transition.Shape[State]{
+	Name: "conversation", Parts: []int{phases, verdicts, kinds, 2}, Events: int(events),
+	Of: func(p transition.Parts) State { return State{Phase(p[0]), Verdict(p[1]), Kind(p[2]), p[3] == 1} },
+}, rows)
 
 // step moves the state along the table. It returns what else the transition does.
-func (s *State) step(e Event) Effect {
-	c := &transitions[e][s.index()]
-	if checked && !c.legal {
-		panic("conversation: " + e.String() + " while " + s.String())
-	}
-	*s = c.to
-	return c.effect
-}
+func (s *State) step(e Event) Effect { return transitions.Step(s, s.index(), e) }

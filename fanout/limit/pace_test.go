@@ -68,7 +68,7 @@ func (c crowd) run() (o outcome) {
 			done = 0
 		}
 		o.took = at + step
-		if (at+step)%pause == 0 {
+		if (at+step)%interval == 0 {
 			ceiling = p.step(start.Add(at+step), lag, len(queue), finished, &c.v)
 		}
 	}

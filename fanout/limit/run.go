@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/pause"
 )
 
 // Relief is what the limiter may ask for when memory is nearly used up.
@@ -21,8 +23,8 @@ type Relief struct {
 }
 
 const (
-	// pause is the time between two measurements.
-	pause = 500 * time.Millisecond
+	// interval is the time between two measurements.
+	interval = 500 * time.Millisecond
 	// shortPause is the time between two measurements of the memory while streams come in sync: a
 	// burst can use very much memory in a short time.
 	shortPause = 50 * time.Millisecond
@@ -53,7 +55,7 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 		v := l.Values()
 		starting, finished := l.arrivals.starting(now, v.SyncWithin)
 		next := &measurement{ceiling: g.ceiling, lag: g.lag, usage: m.read()}
-		if now.Sub(paced) >= pause {
+		if now.Sub(paced) >= interval*9/10 { // a timer may be late
 			paced = now
 			// A node that gets no processor time at all sees that by its own clock.
 			next.lag = max(m.lag(), now.Sub(due))
@@ -68,9 +70,9 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 		g = next
 		l.measurement.Store(g)
 		l.expireKeys(now)
-		wait := pause
+		wait := pause.Next(interval)
 		if g.usage.limit > 0 && starting > 0 {
-			wait = shortPause
+			wait = min(wait, shortPause)
 		}
 		due = time.Now().Add(wait)
 		timer.Reset(wait)

@@ -121,17 +121,23 @@ func (j *judge) online() (n int) {
 	return n
 }
 
+// forgetting is how long nodes may go on asking for one that may have crashed, and keep a connection
+// to it: longer than they do, which is ten minutes and the time until the connection is closed.
+const forgetting = 13 * time.Minute
+
 // afterClients judges what is left when all clients have gone.
 func (j *judge) afterClients() {
-	const slack = 16 // connections that come and go
-	for deadline := time.Now().Add(patience); ; {
+	// Fewer than the nodes of the smallest tier have for one connection each. A few are those of
+	// connections that come and go.
+	const slack = 7
+	for deadline := time.Now().Add(forgetting); ; {
 		j.world.sleep(10 * time.Second)
 		now := runtime.NumGoroutine()
 		if now <= j.baseline+slack || len(j.world.found) > 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			j.world.contradict("Memory", fmt.Sprintf("%d goroutines %s after all clients have gone, %d before there were any", now, patience, j.baseline))
+			j.world.contradict("Memory", fmt.Sprintf("%d goroutines %s after all clients have gone, %d before there were any", now, forgetting, j.baseline))
 			return
 		}
 	}

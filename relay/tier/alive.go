@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"xdsrelay/relay/pause"
 	"xdsrelay/upstream"
 )
 
@@ -39,19 +40,10 @@ func (p *peer) ask(ctx context.Context) {
 			return
 		}
 		p.heard(err, asked)
-		if !pauseFor(ctx, untilNext(every)) {
+		if !pause.For(ctx, pause.Next(every)) {
 			return
 		}
 	}
-}
-
-// askMoment is when in each second questions are sent: not at its beginning, when much else happens.
-const askMoment = 137 * time.Millisecond
-
-// untilNext returns the time until the next question. All nodes ask at the same moments, by the
-// clock: most of the cost of a question or an answer is that a process wakes up for it.
-func untilNext(every time.Duration) time.Duration {
-	return every - time.Duration(time.Now().Add(-askMoment).UnixNano())%every
 }
 
 // questions is a stream of liveness questions. A question on it costs less than half of a unary

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
 
@@ -12,7 +13,7 @@ const (
 	// its keys move to other nodes.
 	cutAfter = 5 * time.Second
 	// lookEvery is the interval between two checks of that.
-	lookEvery = 250 * time.Millisecond
+	lookEvery = 500 * time.Millisecond
 )
 
 // warm waits until this node reaches the origin for the first time, and announces that it is no
@@ -27,15 +28,8 @@ func (t *Tier) warm(ctx context.Context) {
 // that as soon as it can. Until then it keeps trying to connect: all keys may have moved to other
 // nodes, so nothing else would.
 func (t *Tier) watchOrigin(ctx context.Context) {
-	ticker := time.NewTicker(lookEvery)
-	defer ticker.Stop()
 	var since time.Time
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
+	for pause.For(ctx, pause.Next(lookEvery)) {
 		wanted, ready := t.cfg.Origin.Reach()
 		switch {
 		case ready || !wanted:

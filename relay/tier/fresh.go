@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
 
@@ -101,7 +102,7 @@ func (k *keeper) isUnmet(ctx context.Context, p *peer) bool {
 			return false
 		case err == nil && !time.Now().Before(until):
 			return true
-		case !pauseFor(ctx, freshPause):
+		case !pause.For(ctx, freshPause):
 			return false
 		}
 	}

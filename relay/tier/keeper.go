@@ -11,6 +11,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/lockorder"
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
 
@@ -270,7 +271,7 @@ func (k *keeper) become(ctx context.Context, s State) {
 			}
 			k.feed.Borrow(!s.fromOrigin())
 		}
-		if was != "" && !pauseFor(ctx, k.tier.spread()) {
+		if was != "" && !pause.For(ctx, k.tier.spread()) {
 			return
 		}
 		k.report(nil)
@@ -316,16 +317,4 @@ const (
 // (C13).
 func (t *Tier) spread() time.Duration {
 	return rand.N(min(max(time.Duration(t.keys.Load())*spreadPerKey, minSpread), maxSpread))
-}
-
-// pauseFor waits for d. It returns false if ctx ends first.
-func pauseFor(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

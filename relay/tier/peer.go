@@ -18,6 +18,8 @@ type peer struct {
 	member shard.Member
 	plane  *upstream.ControlPlane
 
+	called time.Time // guarded by owner.mu: the last call other than liveness questions
+
 	mu lockorder.Mutex[lockorder.Peer]
 	// Guarded by mu.
 	users   int

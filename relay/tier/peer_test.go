@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"xdsrelay/relay/pause"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
 )
@@ -222,16 +223,17 @@ func TestQuestionsTogether(t *testing.T) {
 			}
 		}
 		began := time.Now()
+		moment := began.Add(pause.Next(askSeldom))
 		time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
 		for _, o := range others {
 			o.mu.Lock()
 			n := 0
 			for _, at := range o.times {
-				if at.Before(began.Add(time.Second)) {
+				if at.Before(moment) {
 					continue // the first questions are sent at once
 				}
 				n++
-				if late := at.Add(-askMoment).Sub(at.Add(-askMoment).Truncate(askSeldom)); late > 10*time.Millisecond {
+				if late := at.Sub(moment) % askSeldom; late > 10*time.Millisecond {
 					t.Errorf("a question to %s is %v late", o.Name, late)
 				}
 			}

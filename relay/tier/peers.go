@@ -54,6 +54,11 @@ type peerID struct{ name, address string }
 
 func idOf(m shard.Member) peerID { return peerID{m.Name, m.Peer} }
 
+// unusedTime is how long a connection to a node that is no longer a member stays open after the last
+// call. Longer than the pause between two calls to a node that may have crashed: while a connection
+// keeps trying, a call fails at once.
+const unusedTime = time.Minute
+
 // NewPeers returns Peers without connections.
 func NewPeers(cfg PeersConfig) *Peers {
 	if cfg.Timeout <= 0 {
@@ -65,11 +70,15 @@ func NewPeers(cfg PeersConfig) *Peers {
 	return &Peers{cfg: cfg, all: make(map[peerID]*peer)}
 }
 
-// at returns the connection to a member.
+// at returns the connection to a member, for one call.
 func (p *Peers) at(m shard.Member) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.atLocked(m)
+	one, err := p.atLocked(m)
+	if err == nil {
+		one.called = time.Now()
+	}
+	return one, err
 }
 
 func (p *Peers) atLocked(m shard.Member) (*peer, error) {
@@ -102,7 +111,15 @@ func (p *Peers) use(m shard.Member) *peer {
 }
 
 // retain closes the connections to nodes that are not in a view, unless they are used.
-func (p *Peers) retain(view *shard.View) {
+func (p *Peers) retain(view *shard.View) { p.closeFormer(view, time.Now()) }
+
+// sweep closes the connections to nodes that are not in a view which retain could not close: they
+// were used then, or made later, unless they are used or were called within unusedTime.
+func (p *Peers) sweep(view *shard.View) { p.closeFormer(view, time.Now().Add(-unusedTime)) }
+
+// closeFormer closes the unused connections to nodes that are not in a view, except those that were
+// called after a time.
+func (p *Peers) closeFormer(view *shard.View, after time.Time) {
 	there := make(map[peerID]bool)
 	for _, m := range view.Members() {
 		there[idOf(m)] = true
@@ -110,7 +127,7 @@ func (p *Peers) retain(view *shard.View) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, one := range p.all {
-		if one.setGone(!there[id]) {
+		if one.setGone(!there[id]) && !one.called.After(after) {
 			delete(p.all, id)
 			one.plane.Close()
 		}
@@ -152,7 +169,8 @@ func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, e
 
 // Stream makes a call of another node that is answered by a stream of messages. It
 // fails at once where the node cannot be reached, and lasts until ctx ends or it has
-// been read to its end.
+// been read to its end. A stream to a node that is no longer a member may end after a minute, or
+// when the members change.
 func (p *Peers) Stream(ctx context.Context, m shard.Member, method string, request proto.Message) (grpc.ClientStream, error) {
 	one, err := p.at(m)
 	if err != nil {

@@ -6,9 +6,13 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
 )
 
@@ -49,4 +53,63 @@ func TestUsedPeersStay(t *testing.T) {
 	if n := len(peers.all); n > 0 {
 		t.Errorf("%d connections are left to who has gone", n)
 	}
+}
+
+// TestConnectionsToFormerMembers: nodes that are no longer members are asked for some time, which
+// connects to them again, and a keeper may begin to use a connection just after its node has left.
+// Such a connection closes after the last call or use, also if the members never change again.
+func TestConnectionsToFormerMembers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		b := listen(t, network, "b")
+		peers := asking(t, network, 2*time.Second)
+		tier, err := New(Config{Members: shard.NewSolo(shard.Member{Name: "a"}), Origin: Origin{Run: func(context.Context, *cache.Feed) {}}, Peers: peers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tier.Close()
+		synctest.Wait() // the tier has seen its members
+		connection := func() *peer {
+			peers.mu.Lock()
+			defer peers.mu.Unlock()
+			return peers.all[idOf(b.Member)]
+		}
+		const rest = 3 * unusedTime
+
+		var first *peer
+		for range 30 {
+			if _, err := tier.Ask(t.Context(), b.Member, statusPath); err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = connection()
+			}
+			time.Sleep(unusedTime / 6) //nolint:forbidigo // virtual time
+		}
+		if connection() != first {
+			t.Error("the connection to a node that is asked often was closed")
+		}
+		time.Sleep(rest) //nolint:forbidigo // virtual time
+		if connection() != nil {
+			t.Errorf("a connection is still open %s after the last question to a node that is no longer a member", rest)
+		}
+
+		one := peers.use(b.Member)
+		time.Sleep(rest) //nolint:forbidigo // virtual time
+		if connection() != one {
+			t.Error("a connection was closed that is used")
+		}
+		one.leave()
+		time.Sleep(rest) //nolint:forbidigo // virtual time
+		if connection() != nil {
+			t.Errorf("a connection is still open %s after the last use of a node that is no longer a member", rest)
+		}
+
+		one = peers.use(b.Member)
+		one.leave()
+		time.Sleep(rest) //nolint:forbidigo // virtual time
+		if connection() != nil {
+			t.Errorf("a connection that was used for a moment is still open %s later", rest)
+		}
+	})
 }

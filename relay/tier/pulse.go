@@ -3,6 +3,8 @@ package tier
 import (
 	"context"
 	"time"
+
+	"xdsrelay/relay/pause"
 )
 
 // pulse detects that this process did not run for a while, because it was stopped or its machine
@@ -55,8 +57,6 @@ func (t *Tier) WatchPulse(ctx context.Context, to Pulse) {
 		return
 	}
 	most := t.cfg.OwnerTimeout
-	ticker := time.NewTicker(most / 4)
-	defer ticker.Stop()
 	began := time.Now()
 	var p pulse
 	for {
@@ -65,9 +65,7 @@ func (t *Tier) WatchPulse(ctx context.Context, to Pulse) {
 			t.missedBeats(ctx, to, m, most, now)
 		}
 		to.Beat(most)
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
+		if !pause.For(ctx, pause.Next(most/4)) {
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/pause"
 )
 
 // An owner that was disconnected during a mass removal may still hold back removals that other nodes
@@ -70,7 +71,7 @@ func (k *keeper) shareRemoved(ctx context.Context, p *peer) {
 		if names := k.feed.Removed(answer.Names); len(names) > 0 {
 			_, err = k.askRemoved(ctx, p, names)
 		}
-		if status.Code(err) != codes.Unavailable || !pauseFor(ctx, removedPause) {
+		if status.Code(err) != codes.Unavailable || !pause.For(ctx, removedPause) {
 			return
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/lockorder"
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
 
@@ -195,7 +196,7 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 		k.alone = func(ctx context.Context) {
 			advancing := startJob(ctx, func(ctx context.Context) { callAll(ctx, g, t.cfg.Advance) })
 			defer advancing.stop()
-			if pauseFor(ctx, aloneFor) {
+			if pause.For(ctx, aloneFor) {
 				callAll(ctx, g, t.cfg.Alone)
 			}
 		}
@@ -293,13 +294,20 @@ func (t *Tier) allLocked() iter.Seq[*keeper] {
 	}
 }
 
-// forget closes connections to nodes that are no longer members.
+// forget closes connections to nodes that are no longer members: when the members change, and those
+// that were made later, for calls to nodes that may have crashed.
 func (t *Tier) forget(ctx context.Context) {
+	changed := t.cfg.Members.Changed()
+	t.cfg.Peers.retain(t.cfg.Members.View())
+	sweep := time.NewTicker(unusedTime)
+	defer sweep.Stop()
 	for {
-		changed := t.cfg.Members.Changed()
-		t.cfg.Peers.retain(t.cfg.Members.View())
 		select {
 		case <-changed:
+			changed = t.cfg.Members.Changed()
+			t.cfg.Peers.retain(t.cfg.Members.View())
+		case <-sweep.C:
+			t.cfg.Peers.sweep(t.cfg.Members.View())
 		case <-ctx.Done():
 			return
 		}

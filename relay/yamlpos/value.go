@@ -10,7 +10,8 @@ import (
 )
 
 // At is a position in a file. Line and Column count characters from 1; 0 means the file as a
-// whole. Width is the number of characters there.
+// whole. Width is the number of characters there. A value that is missing is where it would be: up to
+// two characters behind the end of a line. The width is as the parser says, and may exceed the line.
 type At struct{ Line, Column, Width int }
 
 // Kind is what a value is.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard/store"
 )
 
@@ -114,7 +115,7 @@ func (h *Heads) Advance(ctx context.Context, g *cache.Group) {
 		h.mu.Unlock()
 		select {
 		case <-news:
-			if !sleep(ctx, ownerFirst) {
+			if !pause.For(ctx, ownerFirst) {
 				return
 			}
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/pause"
 	"xdsrelay/shard/store"
 )
 
@@ -117,7 +118,7 @@ func (h *Heads) check(ctx context.Context) {
 			if hurry {
 				timer.Reset(rand.N(h.cfg.Every / 4)) // not all nodes at the same moment
 			}
-			sleep(ctx, batchDelay) // batches hints into one read
+			pause.For(ctx, batchDelay) // batches hints into one read
 			continue
 		case <-timer.C:
 		}

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"xdsrelay/relay/pause"
 	"xdsrelay/relay/resource"
 	"xdsrelay/shard/store"
 )
@@ -72,7 +73,7 @@ func (h *Heads) write(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
-			if !sleep(ctx, batchDelay) {
+			if !pause.For(ctx, batchDelay) {
 				return
 			}
 			continue
@@ -90,7 +91,7 @@ func (h *Heads) write(ctx context.Context) {
 		for _, o := range failed {
 			h.enqueue(o)
 		}
-		if !sleep(ctx, retry/2+rand.N(retry)) {
+		if !pause.For(ctx, retry/2+rand.N(retry)) {
 			return
 		}
 		retry = min(2*retry, lastRetry)
@@ -255,16 +256,4 @@ func (h *Heads) trace(key string, heads map[string]Head, now time.Time) {
 func (h *Heads) loseLocked(o *owned, now time.Time) {
 	o.lose(now)
 	h.cfg.Logger.Debug("another node has claimed a key that this one takes for its own", "key", o.key, "again_after", o.after.Sub(now))
-}
-
-// sleep waits for d; false means that ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

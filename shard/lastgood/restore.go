@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/pause"
 )
 
 // Restore applies the records of a key to a group that is new in this process; for other groups it
@@ -51,10 +52,8 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 		if err == nil || g.Upstream().Connected {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, pauses.NextBackOff()) {
 			return
-		case <-time.After(pauses.NextBackOff()):
 		}
 	}
 }

@@ -1,10 +1,11 @@
 package conversation
 
-import "fmt"
+import "xdsrelay/relay/transition/transitiontest"
 
 // flags restates the rules as facts that are each set and cleared by themselves, so that the table
 // is held against something that was not made from it.
 type flags struct {
+	Variant
 	sent         bool // a request was sent
 	wild         bool // the wildcard is subscribed
 	named        bool // SotW: a request had names. Delta: the wildcard was named
@@ -18,16 +19,16 @@ type flags struct {
 }
 
 // possible reports whether the caller can cause an event.
-func (f *flags) possible(v Variant, e Event) bool {
+func (f *flags) possible(e Event) bool {
 	switch e {
 	case AskNothing, AskNames, AskImplicit, AskWildcard:
 		return !f.owed
 	case AskWildcardAgain:
 		return !f.owed && f.sent
 	case Unsubscribed:
-		return v == Delta && !f.owed
+		return f.Variant == Delta && !f.owed
 	case LargeFrame:
-		return v == Delta && f.sent && !f.owed
+		return f.Variant == Delta && f.sent && !f.owed
 	case FramesEnd:
 		return f.partial
 	case Valid, Invalid:
@@ -37,11 +38,11 @@ func (f *flags) possible(v Variant, e Event) bool {
 	}
 }
 
-func (f *flags) apply(v Variant, e Event) {
+func (f *flags) apply(e Event) {
 	f.forgetEffects()
 	switch e {
 	case AskNothing, AskNames, AskImplicit, AskWildcard, AskWildcardAgain:
-		if v == SotW {
+		if f.Variant == SotW {
 			f.askSotW(e)
 		} else {
 			f.askDelta(e)
@@ -103,8 +104,8 @@ func (f *flags) forgetEffects() {
 	f.lists, f.leaves, f.renews, f.accepts, f.rejects = false, false, false, false, false
 }
 
-// differs returns how a state and the effect that led to it contradict the facts; empty if not.
-func (f *flags) differs(v Variant, s State, effect Effect) string {
+// expected is the state by the facts, and the effect that led to it.
+func (f *flags) expected() (State, Effect) {
 	scope := Names
 	switch {
 	case !f.sent:
@@ -113,7 +114,7 @@ func (f *flags) differs(v Variant, s State, effect Effect) string {
 		scope = Implicit
 	case f.wild:
 		scope = Wildcard
-	case v == Delta && f.unsubscribed:
+	case f.Variant == Delta && f.unsubscribed:
 		scope = Reduced
 	}
 	reply := None
@@ -131,62 +132,17 @@ func (f *flags) differs(v Variant, s State, effect Effect) string {
 	if f.partial {
 		frames = Partial
 	}
-	if want := (State{scope, reply, frames}); s != want {
-		return fmt.Sprintf("%v, expected %v", s, want)
-	}
-	var want Effect
-	for bit, on := range map[Effect]bool{Name: f.lists, Leave: f.leaves, Renew: f.renews, Accept: f.accepts, Reject: f.rejects} {
-		if on {
-			want |= bit
-		}
-	}
-	if effect != want {
-		return fmt.Sprintf("the effects %05b, expected %05b", effect, want)
-	}
-	return ""
+	return State{scope, reply, frames}, transitiontest.Output(map[Effect]bool{
+		Name: f.lists, Leave: f.leaves, Renew: f.renews, Accept: f.accepts, Reject: f.rejects,
+	})
 }
 
-// walk follows every event from the state of a new stream on. It calls visit for each state with
-// each event, until that returns an error.
-func walk(t *table, v Variant, visit func(s State, e Event, c cell, before, after flags) error) error {
-	type position struct {
-		State
-		flags
-	}
-	seen, queue := map[position]bool{{}: true}, []position{{}}
-	for len(queue) > 0 {
-		p := queue[0]
-		queue = queue[1:]
-		for e := range events {
-			c, after := t[v][e][p.index()], p.flags
-			if after.possible(v, e) {
-				after.apply(v, e)
-			}
-			if err := visit(p.State, e, c, p.flags, after); err != nil {
-				return err
-			}
-			after.forgetEffects()
-			if next := (position{c.to, after}); c.legal && !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
-	return nil
-}
+// machines are the tables with the facts.
+var machines = [variants]transitiontest.Machine[State, Event, Effect, flags]{SotW: machineOf(SotW), Delta: machineOf(Delta)}
 
-// agrees compares one cell with the facts.
-func agrees(v Variant) func(s State, e Event, c cell, before, after flags) error {
-	return func(s State, e Event, c cell, before, after flags) error {
-		if possible := before.possible(v, e); possible != c.legal {
-			return fmt.Errorf("%v: %v while %v: legal %v, expected %v", v, e, s, c.legal, possible)
-		}
-		if !c.legal {
-			return nil
-		}
-		if wrong := after.differs(v, c.to, c.effect); wrong != "" {
-			return fmt.Errorf("%v: %v while %v leads to %s", v, e, s, wrong)
-		}
-		return nil
+func machineOf(v Variant) transitiontest.Machine[State, Event, Effect, flags] {
+	return transitiontest.Machine[State, Event, Effect, flags]{
+		Table: &transitions[v], Number: State.index, Outputs: effectNames[:], Start: flags{Variant: v},
+		Possible: (*flags).possible, Apply: (*flags).apply, Forget: (*flags).forgetEffects, Expected: (*flags).expected,
 	}
 }

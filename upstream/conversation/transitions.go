@@ -1,5 +1,11 @@
 package conversation
 
+import (
+	"slices"
+
+	"xdsrelay/relay/transition"
+)
+
 // Effect is what a transition does besides changing the state.
 type Effect uint8
 
@@ -16,32 +22,29 @@ const (
 	Reject
 )
 
-// set is a set of variants, scopes, replies or frames, as bits; 0 means all.
-type set uint8
-
-func only[T ~uint8](of ...T) (s set) {
-	for _, v := range of {
-		s |= 1 << v
-	}
-	return s
-}
-
-func (s set) has(v uint8) bool { return s == 0 || s&(1<<v) != 0 }
-
-// same marks a part of the state that a transition keeps.
-const same = 0xff
-
-// transition is a row of the table: in the states that match, the event leads to the next state.
-type transition struct {
+// row is a row of the table: in the states that match, the event leads to the next state.
+type row struct {
 	on      Event
-	variant set
-	scope   set
-	reply   set
-	frames  set
+	variant transition.Set[Variant]
+	scope   transition.Set[Scope]
+	reply   transition.Set[Reply]
+	frames  transition.Set[Frames]
 
 	to     State // same: unchanged
 	effect Effect
 }
+
+// Row is the row as package transition has it.
+func (r row) Row() transition.Row[Event, Effect] {
+	return transition.Row[Event, Effect]{
+		On: r.on, In: transition.Parts{uint8(r.scope), uint8(r.reply), uint8(r.frames)},
+		To: transition.Parts{uint8(r.to.Scope), uint8(r.to.Reply), uint8(r.to.Frames)}, Output: r.effect,
+	}
+}
+
+const same = transition.Same
+
+func only[T ~uint8](of ...T) transition.Set[T] { return transition.Only(of...) }
 
 // Sets of the rows, by what they have in common.
 var (
@@ -55,7 +58,7 @@ var (
 func scope(s Scope) State { return State{s, same, same} }
 
 // rows are the transitions. All other pairs of a state and an event are illegal.
-var rows = []transition{
+var rows = []row{
 	{on: AskNothing, scope: only(New), reply: replied, to: keep},
 	{on: AskNames, scope: only(New), reply: replied, to: scope(Names)},
 	{on: AskImplicit, scope: only(New), reply: replied, to: scope(Implicit)},
@@ -108,70 +111,15 @@ var rows = []transition{
 
 var keep = State{same, same, same}
 
-// cell is one of the table: the transition of one event in one state.
-type cell struct {
-	to     State
-	effect Effect
-	legal  bool
-}
+// transitions is the table of each variant. They are made of the rows and never change.
+var transitions = [variants]transition.Table[State, Event, Effect]{SotW: tableOf(SotW), Delta: tableOf(Delta)}
 
-// table has a cell for each event in each state of a variant.
-type table [variants][events][states]cell
-
-// transitions is made of the rows and never changes.
-var transitions = tableOf(rows)
-
-func tableOf(rows []transition) *table {
-	var t table
-	for v := range Variant(variants) {
-		for s := range allStates {
-			for _, r := range rows {
-				if r.matches(v, s) {
-					t[v][r.on][s.index()] = cell{r.next(s), r.effect, true}
-				}
-			}
-			for e := range events {
-				if c := &t[v][e][s.index()]; !c.legal {
-					c.to = s
-				}
-			}
-		}
-	}
-	return &t
-}
-
-// allStates goes through all states, including those that no event leads to.
-func allStates(yield func(State) bool) {
-	for i := range states {
-		if !yield(State{Scope(i / framings / replies), Reply(i / framings % replies), Frames(i % framings)}) {
-			return
-		}
-	}
-}
-
-func (r *transition) matches(v Variant, s State) bool {
-	return r.variant.has(uint8(v)) && r.scope.has(uint8(s.Scope)) && r.reply.has(uint8(s.Reply)) && r.frames.has(uint8(s.Frames))
-}
-
-func (r *transition) next(s State) State {
-	if r.to.Scope != same {
-		s.Scope = r.to.Scope
-	}
-	if r.to.Reply != same {
-		s.Reply = r.to.Reply
-	}
-	if r.to.Frames != same {
-		s.Frames = r.to.Frames
-	}
-	return s
+func tableOf(v Variant) transition.Table[State, Event, Effect] {
+	return transition.New(transition.Shape[State]{
+		Name: "conversation on " + v.String(), Parts: []int{scopes, replies, framings}, Events: int(events),
+		Of: func(p transition.Parts) State { return State{Scope(p[0]), Reply(p[1]), Frames(p[2])} },
+	}, slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !r.variant.Has(v) }))
 }
 
 // step moves the state along the table. It returns what else the transition does.
-func (s *State) step(v Variant, e Event) Effect {
-	c := &transitions[v][e][s.index()]
-	if checked && !c.legal {
-		panic("conversation: " + e.String() + " while " + s.String() + ", " + v.String())
-	}
-	*s = c.to
-	return c.effect
-}
+func (s *State) step(v Variant, e Event) Effect { return transitions[v].Step(s, s.index(), e) }

@@ -1,6 +1,6 @@
 package quarantine
 
-import "fmt"
+import "xdsrelay/relay/transition/transitiontest"
 
 // flags restates the rules as facts that are each set and cleared by themselves, so that the table
 // is held against something that was not made from it.
@@ -90,8 +90,8 @@ func (f *flags) report() {
 	}
 }
 
-// differs returns how a state and the effect that led to it contradict the facts; empty if not.
-func (f *flags) differs(s State, effect Effect) string {
+// expected is the state by the facts, and the effect that led to it.
+func (f *flags) expected() (State, Effect) {
 	place := Main
 	switch {
 	case !f.quarantined:
@@ -113,62 +113,13 @@ func (f *flags) differs(s State, effect Effect) string {
 	case f.reported, f.accused && !f.quarantined:
 		verdict = Accused
 	}
-	if want := (State{place, verdict}); s != want {
-		return fmt.Sprintf("%v, expected %v", s, want)
-	}
-	var want Effect
-	for bit, on := range map[Effect]bool{
+	return State{place, verdict}, transitiontest.Output(map[Effect]bool{
 		Report: f.informed, Show: f.shown, Hide: f.hidden, Clear: f.cleared, Delay: f.delayed, Backoff: f.backedOff,
-	} {
-		if on {
-			want |= bit
-		}
-	}
-	if effect != want {
-		return fmt.Sprintf("the effects %06b, expected %06b", effect, want)
-	}
-	return ""
+	})
 }
 
-// walk follows every event from the state of a new type on. It calls visit for each state with each
-// event, until that returns an error.
-func walk(t *table, visit func(s State, e Event, c cell, before, after flags) error) error {
-	type position struct {
-		State
-		flags
-	}
-	seen, queue := map[position]bool{{}: true}, []position{{}}
-	for len(queue) > 0 {
-		p := queue[0]
-		queue = queue[1:]
-		for e := range events {
-			c, after := t[e][p.index()], p.flags
-			if after.possible(e) {
-				after.apply(e)
-			}
-			if err := visit(p.State, e, c, p.flags, after); err != nil {
-				return err
-			}
-			after.forgetEffects()
-			if next := (position{c.to, after}); c.legal && !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
-	return nil
-}
-
-// agrees compares one cell with the facts.
-func agrees(s State, e Event, c cell, before, after flags) error {
-	if possible := before.possible(e); possible != c.legal {
-		return fmt.Errorf("%v while %v: legal %v, expected %v", e, s, c.legal, possible)
-	}
-	if !c.legal {
-		return nil
-	}
-	if wrong := after.differs(c.to, c.effect); wrong != "" {
-		return fmt.Errorf("%v while %v leads to %s", e, s, wrong)
-	}
-	return nil
+// machine is the table with the facts.
+var machine = transitiontest.Machine[State, Event, Effect, flags]{
+	Table: &transitions, Number: State.index, Outputs: effectNames[:],
+	Possible: (*flags).possible, Apply: (*flags).apply, Forget: (*flags).forgetEffects, Expected: (*flags).expected,
 }

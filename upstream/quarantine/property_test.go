@@ -152,7 +152,7 @@ func (s *script) wrong() string {
 		if st.IsQuarantined() && s.cleared[url] {
 			return url + " was harmless and is quarantined again"
 		}
-		if visible := st.IsQuarantined() && st.Place != Unwanted && reported.has(uint8(st.Verdict)); visible != s.shown[url] {
+		if visible := st.IsQuarantined() && st.Place != Unwanted && reported.Has(st.Verdict); visible != s.shown[url] {
 			return fmt.Sprintf("%s is %v, and shown is %v", url, st.State, s.shown[url])
 		}
 	}

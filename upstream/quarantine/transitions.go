@@ -1,5 +1,7 @@
 package quarantine
 
+import "xdsrelay/relay/transition"
+
 // Effect is what a transition does besides changing the state.
 type Effect uint8
 
@@ -17,30 +19,27 @@ const (
 	Backoff
 )
 
-// set is a set of places or verdicts, as bits; 0 means all.
-type set uint8
-
-func only[T ~uint8](of ...T) (s set) {
-	for _, v := range of {
-		s |= 1 << v
-	}
-	return s
-}
-
-func (s set) has(v uint8) bool { return s == 0 || s&(1<<v) != 0 }
-
-// same marks a part of the state that a transition keeps.
-const same = 0xff
-
-// transition is a row of the table: in the states that match, the event leads to the next state.
-type transition struct {
+// row is a row of the table: in the states that match, the event leads to the next state.
+type row struct {
 	on      Event
-	place   set
-	verdict set
+	place   transition.Set[Place]
+	verdict transition.Set[Verdict]
 
 	to     State // same: unchanged
 	effect Effect
 }
+
+// Row is the row as package transition has it.
+func (r row) Row() transition.Row[Event, Effect] {
+	return transition.Row[Event, Effect]{
+		On: r.on, In: transition.Parts{uint8(r.place), uint8(r.verdict)},
+		To: transition.Parts{uint8(r.to.Place), uint8(r.to.Verdict)}, Output: r.effect,
+	}
+}
+
+const same = transition.Same
+
+func only[T ~uint8](of ...T) transition.Set[T] { return transition.Only(of...) }
 
 // Sets of the rows, by what they have in common.
 var (
@@ -52,7 +51,7 @@ var (
 )
 
 // rows are the transitions. All other pairs of a state and an event are illegal.
-var rows = []transition{
+var rows = []row{
 	{on: Wanted, place: only(Main, Waiting, Opening, Probing), to: keep},
 	{on: Wanted, place: only(Unwanted), verdict: unreported, to: State{Waiting, same}},
 	{on: Wanted, place: only(Unwanted), verdict: reported, to: State{Waiting, same}, effect: Show},
@@ -91,65 +90,11 @@ var rows = []transition{
 
 var keep = State{same, same}
 
-// cell is one of the table: the transition of one event in one state.
-type cell struct {
-	to     State
-	effect Effect
-	legal  bool
-}
-
-// table has a cell for each event in each state.
-type table [events][states]cell
-
 // transitions is made of the rows and never changes.
-var transitions = tableOf(rows)
-
-func tableOf(rows []transition) *table {
-	var t table
-	for s := range allStates {
-		for _, r := range rows {
-			if r.matches(s) {
-				t[r.on][s.index()] = cell{r.next(s), r.effect, true}
-			}
-		}
-		for e := range events {
-			if c := &t[e][s.index()]; !c.legal {
-				c.to = s
-			}
-		}
-	}
-	return &t
-}
-
-// allStates goes through all states, including those that no event leads to.
-func allStates(yield func(State) bool) {
-	for i := range states {
-		if !yield(State{Place(i / verdicts), Verdict(i % verdicts)}) {
-			return
-		}
-	}
-}
-
-func (r *transition) matches(s State) bool {
-	return r.place.has(uint8(s.Place)) && r.verdict.has(uint8(s.Verdict))
-}
-
-func (r *transition) next(s State) State {
-	if r.to.Place != same {
-		s.Place = r.to.Place
-	}
-	if r.to.Verdict != same {
-		s.Verdict = r.to.Verdict
-	}
-	return s
-}
+var transitions = transition.New(transition.Shape[State]{
+	Name: "quarantine", Parts: []int{places, verdicts}, Events: int(events),
+	Of: func(p transition.Parts) State { return State{Place(p[0]), Verdict(p[1])} },
+}, rows)
 
 // step moves the state along the table. It returns what else the transition does.
-func (s *State) step(e Event) Effect {
-	c := &transitions[e][s.index()]
-	if checked && !c.legal {
-		panic("quarantine: " + e.String() + " while " + s.String())
-	}
-	*s = c.to
-	return c.effect
-}
+func (s *State) step(e Event) Effect { return transitions.Step(s, s.index(), e) }

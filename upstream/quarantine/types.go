@@ -311,7 +311,7 @@ func (t *Types) ProbeRenewed(now time.Time) { t.apply(t.probed, ProbeRenewed, no
 func (t *Types) ProbeEnded(end Ending, now time.Time) Change {
 	s := t.probed
 	s.failures++
-	if end.Points == 0 && !reported.has(uint8(s.Verdict)) && s.failures*Weak < Proof {
+	if end.Points == 0 && !reported.Has(s.Verdict) && s.failures*Weak < Proof {
 		return t.apply(s, ProbeEnded, now)
 	}
 	t.caution = Cautious

@@ -25,10 +25,10 @@ func (c *Confidence) step(e Event, now, asOf time.Time) Effect {
 	switch {
 	case effect&Start != 0:
 		c.since = now
-	case silent.has(uint8(c.Wait)):
+	case silent.Has(c.Wait):
 		c.since = time.Time{}
 	}
-	if !missed.has(uint8(c.Basis)) {
+	if !missed.Has(c.Basis) {
 		c.slept = time.Time{}
 	}
 	if c.Basis != Restored {
@@ -99,7 +99,7 @@ func (c *Confidence) StayedUp(asOf time.Time) Effect { return c.step(StayedUp, t
 
 // Is answers a question at a time.
 func (c *Confidence) Is(q Question, now time.Time) bool {
-	switch answers[q][c.index()] {
+	switch answers.Output(q, c.index()) {
 	case Yes:
 		return true
 	case UntilSilence:
@@ -112,7 +112,7 @@ func (c *Confidence) Is(q Question, now time.Time) bool {
 }
 
 // always answers a question whose answers do not depend on the time.
-func (c *Confidence) always(q Question) bool { return answers[q][c.index()] == Yes }
+func (c *Confidence) always(q Question) bool { return answers.Output(q, c.index()) == Yes }
 
 // Withheld answers [Withheld].
 func (c *Confidence) Withheld() bool { return c.always(Withheld) }

@@ -1,6 +1,11 @@
 package confidence
 
-import "fmt"
+import (
+	"fmt"
+
+	"xdsrelay/relay/transition"
+	"xdsrelay/relay/transition/transitiontest"
+)
 
 // flags restates the rules as facts that are each set and cleared by themselves, so that the tables
 // are held against something that was not made from them.
@@ -61,8 +66,8 @@ func (f *flags) forgetEffects() {
 	f.woken, f.forgotten, f.started, f.marked, f.reset = false, false, false, false, false
 }
 
-// differs returns how a state and the effect that led to it contradict the facts; empty if not.
-func (f *flags) differs(s State, effect Effect) string {
+// expected is the state by the facts, and the effect that led to it.
+func (f *flags) expected() (State, Effect) {
 	want := State{Unknown, Settled}
 	switch {
 	case f.stored:
@@ -86,19 +91,7 @@ func (f *flags) differs(s State, effect Effect) string {
 	case f.awaiting:
 		want.Wait = Awaiting
 	}
-	if s != want {
-		return fmt.Sprintf("%v, expected %v", s, want)
-	}
-	var effects Effect
-	for bit, on := range map[Effect]bool{Wake: f.woken, Forget: f.forgotten, Start: f.started, Mark: f.marked, Reset: f.reset} {
-		if on {
-			effects |= bit
-		}
-	}
-	if effect != effects {
-		return fmt.Sprintf("the effects %05b, expected %05b", effect, effects)
-	}
-	return ""
+	return want, transitiontest.Output(map[Effect]bool{Wake: f.woken, Forget: f.forgotten, Start: f.started, Mark: f.marked, Reset: f.reset})
 }
 
 // answer is the answer to a question by the facts. silence says that an answer has been awaited for
@@ -127,56 +120,19 @@ func (f *flags) answer(q Question, silence bool) bool {
 	}
 }
 
-// walk follows every event from the state of a new stream on. It calls visit for each state with
-// each event, until that returns an error.
-func walk(t *table, visit func(s State, e Event, c cell, before, after flags) error) error {
-	type position struct {
-		State
-		flags
-	}
-	seen, queue := map[position]bool{{}: true}, []position{{}}
-	for len(queue) > 0 {
-		p := queue[0]
-		queue = queue[1:]
-		for e := range events {
-			c, after := t[e][p.index()], p.flags
-			if after.possible(e) {
-				after.apply(e)
-			}
-			if err := visit(p.State, e, c, p.flags, after); err != nil {
-				return err
-			}
-			after.forgetEffects()
-			if next := (position{c.to, after}); c.legal && !seen[next] {
-				seen[next] = true
-				queue = append(queue, next)
-			}
-		}
-	}
-	return nil
-}
-
-// agrees compares one cell with the facts.
-func agrees(s State, e Event, c cell, before, after flags) error {
-	if possible := before.possible(e); possible != c.legal {
-		return fmt.Errorf("%v while %v: legal %v, expected %v", e, s, c.legal, possible)
-	}
-	if !c.legal {
-		return nil
-	}
-	if wrong := after.differs(c.to, c.effect); wrong != "" {
-		return fmt.Errorf("%v while %v leads to %s", e, s, wrong)
-	}
-	return nil
+// machine is the table with the facts.
+var machine = transitiontest.Machine[State, Event, Effect, flags]{
+	Table: &transitions, Number: State.index, Outputs: effectNames[:],
+	Possible: (*flags).possible, Apply: (*flags).apply, Forget: (*flags).forgetEffects, Expected: (*flags).expected,
 }
 
 // answersAgree compares the answers to all questions with the facts, in all states that can be
 // reached.
-func answersAgree(all *[questions][states]Answer) error {
-	return walk(transitions, func(s State, _ Event, _ cell, facts, _ flags) error {
+func answersAgree(all *transition.Table[State, Question, Answer]) error {
+	return machine.Walk(&transitions, func(step *transitiontest.Step[State, Event, Effect, flags]) error {
 		for q := range questions {
 			want := No
-			switch before, after := facts.answer(q, false), facts.answer(q, true); {
+			switch before, after := step.Before.answer(q, false), step.Before.answer(q, true); {
 			case before && after:
 				want = Yes
 			case before:
@@ -184,8 +140,8 @@ func answersAgree(all *[questions][states]Answer) error {
 			case after:
 				want = AfterSilence
 			}
-			if is := all[q][s.index()]; is != want {
-				return fmt.Errorf("%v while %v: %v, expected %v", q, s, is, want)
+			if is := all.Output(q, step.State.index()); is != want {
+				return fmt.Errorf("%v while %v: %v, expected %v", q, step.State, is, want)
 			}
 		}
 		return nil

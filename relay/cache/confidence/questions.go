@@ -1,6 +1,10 @@
 package confidence
 
-import "time"
+import (
+	"time"
+
+	"xdsrelay/relay/transition"
+)
 
 // Silence is how long a new stream may take to answer for a type: a control plane may have nothing
 // to send.
@@ -47,9 +51,16 @@ const (
 // rule is a row of the table: the answer to a question in the states that match. All others are No.
 type rule struct {
 	ask   Question
-	basis set
-	wait  set
+	basis transition.Set[Basis]
+	wait  transition.Set[Wait]
 	is    Answer
+}
+
+// Row is the rule as package transition has it.
+func (r rule) Row() transition.Row[Question, Answer] {
+	return transition.Row[Question, Answer]{
+		On: r.ask, In: transition.Parts{uint8(r.basis), uint8(r.wait)}, To: transition.Parts{same, same}, Output: r.is,
+	}
 }
 
 var rules = []rule{
@@ -75,18 +86,7 @@ var rules = []rule{
 }
 
 // answers is made of the rules and never changes.
-var answers = answersOf(rules)
-
-func answersOf(rules []rule) (all [questions][states]Answer) {
-	for s := range allStates {
-		for _, r := range rules {
-			if r.basis.has(uint8(s.Basis)) && r.wait.has(uint8(s.Wait)) {
-				all[r.ask][s.index()] = r.is
-			}
-		}
-	}
-	return all
-}
+var answers = transition.New(shape("answers", int(questions)), rules)
 
 var (
 	questionNames = [questions]string{"Withheld", "Unconfirmed", "FromLastGood", "Missed", "Older", "Open", "Confirms", "Lasts"}

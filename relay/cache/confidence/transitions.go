@@ -1,5 +1,7 @@
 package confidence
 
+import "xdsrelay/relay/transition"
+
 // Effect is what a transition does besides changing the state.
 type Effect uint8
 
@@ -16,30 +18,27 @@ const (
 	Reset
 )
 
-// set is a set of bases or waits, as bits; 0 means all.
-type set uint8
-
-func only[T ~uint8](of ...T) (s set) {
-	for _, v := range of {
-		s |= 1 << v
-	}
-	return s
-}
-
-func (s set) has(v uint8) bool { return s == 0 || s&(1<<v) != 0 }
-
-// same marks a part of the state that a transition keeps.
-const same = 0xff
-
-// transition is a row of the table: in the states that match, the event leads to the next state.
-type transition struct {
+// row is a row of the table: in the states that match, the event leads to the next state.
+type row struct {
 	on    Event
-	basis set
-	wait  set
+	basis transition.Set[Basis]
+	wait  transition.Set[Wait]
 
 	to     State // same: unchanged
 	effect Effect
 }
+
+// Row is the row as package transition has it.
+func (r row) Row() transition.Row[Event, Effect] {
+	return transition.Row[Event, Effect]{
+		On: r.on, In: transition.Parts{uint8(r.basis), uint8(r.wait)},
+		To: transition.Parts{uint8(r.to.Basis), uint8(r.to.Wait)}, Output: r.effect,
+	}
+}
+
+const same = transition.Same
+
+func only[T ~uint8](of ...T) transition.Set[T] { return transition.Only(of...) }
 
 // Sets of the rows, by what they have in common.
 var (
@@ -55,7 +54,7 @@ var (
 )
 
 // rows are the transitions. All other pairs of a state and an event are illegal.
-var rows = []transition{
+var rows = []row{
 	{on: Answered, wait: settled, to: State{Confirmed, Settled}, effect: Forget | Reset},
 	{on: Answered, wait: only(Awaiting, Held, HeldAwaiting), to: State{Confirmed, Settled}, effect: Wake | Forget | Reset},
 
@@ -109,65 +108,16 @@ var rows = []transition{
 
 var keep = State{same, same}
 
-// cell is one of the table: the transition of one event in one state.
-type cell struct {
-	to     State
-	effect Effect
-	legal  bool
-}
-
-// table has a cell for each event in each state.
-type table [events][states]cell
-
 // transitions is made of the rows and never changes.
-var transitions = tableOf(rows)
+var transitions = transition.New(shape("confidence", int(events)), rows)
 
-func tableOf(rows []transition) *table {
-	var t table
-	for s := range allStates {
-		for _, r := range rows {
-			if r.matches(s) {
-				t[r.on][s.index()] = cell{r.next(s), r.effect, true}
-			}
-		}
-		for e := range events {
-			if c := &t[e][s.index()]; !c.legal {
-				c.to = s
-			}
-		}
+// shape is that of a table with a cell for each state and each of so many events or questions.
+func shape(name string, events int) transition.Shape[State] {
+	return transition.Shape[State]{
+		Name: name, Parts: []int{bases, waits}, Events: events,
+		Of: func(p transition.Parts) State { return State{Basis(p[0]), Wait(p[1])} },
 	}
-	return &t
-}
-
-// allStates goes through all states, including those that no event leads to.
-func allStates(yield func(State) bool) {
-	for i := range states {
-		if !yield(State{Basis(i / waits), Wait(i % waits)}) {
-			return
-		}
-	}
-}
-
-func (r *transition) matches(s State) bool {
-	return r.basis.has(uint8(s.Basis)) && r.wait.has(uint8(s.Wait))
-}
-
-func (r *transition) next(s State) State {
-	if r.to.Basis != same {
-		s.Basis = r.to.Basis
-	}
-	if r.to.Wait != same {
-		s.Wait = r.to.Wait
-	}
-	return s
 }
 
 // step moves the state along the table. It returns what else the transition does.
-func (s *State) step(e Event) Effect {
-	c := &transitions[e][s.index()]
-	if checked && !c.legal {
-		panic("confidence: " + e.String() + " while " + s.String())
-	}
-	*s = c.to
-	return c.effect
-}
+func (s *State) step(e Event) Effect { return transitions.Step(s, s.index(), e) }

@@ -1,6 +1,0 @@
-//go:build !race
-
-package conversation
-
-// checked makes illegal transitions panic.
-const checked = false

@@ -1,6 +1,0 @@
-//go:build !race
-
-package confidence
-
-// checked makes illegal transitions panic.
-const checked = false

@@ -1,0 +1,6 @@
+//go:build race
+
+package transition
+
+// Checked says that illegal transitions panic.
+const Checked = true

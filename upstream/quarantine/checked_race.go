@@ -1,6 +1,0 @@
-//go:build race
-
-package quarantine
-
-// checked makes illegal transitions panic.
-const checked = true
