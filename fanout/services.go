@@ -77,7 +77,7 @@ func TransportOptions() []grpc.ServerOption {
 
 // KeepaliveParams returns the parameters that detect disconnected clients.
 func KeepaliveParams() keepalive.ServerParameters {
-	return keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}
+	return keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 30 * time.Second}
 }
 
 // adapter returns what makes calls of grpc-go's streams.

@@ -63,7 +63,7 @@ func (n *Node) newBalancer() *balancer {
 func (b *balancer) run(ctx context.Context) {
 	defer b.limit(0, "")
 	b.last = time.Now()
-	for pause.For(ctx, pause.Next(balancePause/2)+rand.N[time.Duration](3)*balancePause/2) {
+	for pause.For(ctx, pause.Next(balancePause/2)+balancePause/2*time.Duration(rand.N(3))) {
 		b.step(time.Now())
 	}
 }

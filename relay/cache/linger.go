@@ -2,6 +2,7 @@ package cache
 
 import (
 	"slices"
+
 	"xdsrelay/relay/cache/table"
 )
 

@@ -75,7 +75,7 @@ func TestJudgeHandedOver(t *testing.T) {
 				}
 				all = append(all, observe(came("y"), opened("y", node))...)
 				y := j.clients["y"]
-				all = append(all, j.withheld(y, y.stream, &record.Event{Kind: record.ClientEnd, Client: "y", Unserved: true})...)
+				all = append(all, j.withheld(y, y.stream, &record.Event{Kind: record.ClientEnd, Client: "y", Unserved: true}, false)...)
 				if test.found {
 					mustFind(t, all, "ServedByAll")
 				} else if len(all) > 0 {

@@ -62,22 +62,26 @@ func (j *judge) lookAt(c *view, passed time.Duration) []check.Contradiction {
 // turnedAway judges a stream that ends UNAVAILABLE without an answer, by the same run of the
 // node that it was opened to: a client learns of a loss of power when the machine is back.
 func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradiction {
-	if len(s.answered) > 0 || time.Since(s.opened) < servedWithin || !j.running(s.node) || j.world.node(s.node).since.After(s.opened) || !j.world.node(s.node).ready() {
+	if len(s.answered) > 0 || time.Since(s.opened) < servedWithin || !j.running(s.node) || j.world.node(s.node).since.After(s.opened) {
 		return nil
 	}
-	return j.withheld(c, s, e)
+	return j.withheld(c, s, e, j.world.node(s.node).ready())
 }
 
-// withheld judges what a node has for a client that it sends away.
-func (j *judge) withheld(c *view, s *stream, e *record.Event) []check.Contradiction {
+// withheld judges what a node has for a client that it sends away. A node that is not ready may send
+// clients to those that are, but what another node has handed over none of them may be without.
+func (j *judge) withheld(c *view, s *stream, e *record.Event, ready bool) []check.Contradiction {
 	for typeURL := range c.client.Wants {
-		holder := j.holderOf(s.node, c.client.Key, typeURL, j.misses(c, typeURL))
+		holder := ""
+		if ready {
+			holder = j.holderOf(s.node, c.client.Key, typeURL, j.misses(c, typeURL))
+		}
 		if holder == "" && !c.proves(typeURL) {
 			holder = j.successor(s.node, c.client.Key, typeURL)
 		}
 		if holder != "" {
-			return found("ServedByAll", e, "client %s is sent away by %s, which is ready, after %s without an answer, though %s has %s",
-				c.client.Client, s.node, time.Since(s.opened), holder, record.ShortType(typeURL))
+			return found("ServedByAll", e, "client %s is sent away by %s (ready: %t) after %s without an answer, though %s has %s",
+				c.client.Client, s.node, ready, time.Since(s.opened), holder, record.ShortType(typeURL))
 		}
 	}
 	return nil

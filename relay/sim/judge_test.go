@@ -230,7 +230,7 @@ func TestJudgeTurnedAway(t *testing.T) {
 				all := observe(has(1, "a"), has(2, "a"), x, opened("x", "n0"), had, record.Event{Kind: record.ClientEnd, Client: "x", Own: true},
 					came("y"), opened("y", "n1"), got("y", test.serial, "a"), opened("x", "n1"))
 				away := j.clients["x"]
-				all = append(all, j.withheld(away, away.stream, &record.Event{Kind: record.ClientEnd, Client: "x", Unserved: true})...)
+				all = append(all, j.withheld(away, away.stream, &record.Event{Kind: record.ClientEnd, Client: "x", Unserved: true}, true)...)
 				if test.found {
 					mustFind(t, all, "ServedByAll")
 				} else if len(all) > 0 {
@@ -252,14 +252,17 @@ func TestJudgeTurnedAwayByName(t *testing.T) {
 		record.Event{Kind: record.ClientEnd, Client: "y", Own: true}, opened("y", "n1"), unknown); len(all) > 0 {
 		t.Fatal(all)
 	}
-	away := func() []check.Contradiction {
-		return j.withheld(j.clients["x"], j.clients["x"].stream, &record.Event{Kind: record.ClientEnd, Client: "x", Unserved: true})
+	away := func(ready bool) []check.Contradiction {
+		return j.withheld(j.clients["x"], j.clients["x"].stream, &record.Event{Kind: record.ClientEnd, Client: "x", Unserved: true}, ready)
 	}
-	if all := away(); len(all) > 0 {
+	if all := away(true); len(all) > 0 {
 		t.Errorf("found %v after an error", all)
 	}
 	observe(endpoints(got("y", 1, "a")))
-	mustFind(t, away(), "ServedByAll")
+	mustFind(t, away(true), "ServedByAll")
+	if all := away(false); len(all) > 0 {
+		t.Errorf("found %v of a node that is not ready", all)
+	}
 }
 
 // TestJudgeChildren: endpoints that go before their cluster, which the guard holds back,
