@@ -70,9 +70,9 @@ func TestNext(t *testing.T) {
 		began := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(r, "began"))
 		var short, long, again time.Duration
 		synctest.Test(t, func(*testing.T) {
-			time.Sleep(began)
+			time.Sleep(began) //nolint:forbidigo // virtual time
 			short, long = pause.Next(half), pause.Next(2*half)
-			time.Sleep(short)
+			time.Sleep(short) //nolint:forbidigo // virtual time
 			again = pause.Next(half)
 		})
 		if short <= 0 || short > half || long <= 0 || long > 2*half || (long-short)%half != 0 {
