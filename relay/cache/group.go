@@ -41,7 +41,7 @@ type Group struct {
 	lingering atomic.Int64 // bytes of names that linger; see mayLinger
 
 	// Atomic; replaced with mu held.
-	listeners atomic.Pointer[[]chan<- struct{}] // see Changes; nil: no listeners
+	listeners atomic.Pointer[[]*listener] // see OnChange; nil: no listeners
 
 	mu lockorder.Mutex[lockorder.Group]
 	// Guarded by mu.

@@ -55,27 +55,43 @@ func (t *Table) tableDigestLocked() TableDigest {
 	}
 }
 
-// Changes returns a channel that is signaled when a table of the group may have new content, or a
-// control plane has answered, and a function that ends this. One signal covers everything since the
-// last one was received, so a listener examines the tables again after each, and once when it
-// begins to listen. Nothing waits for a listener.
-func (g *Group) Changes() (news <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
+// OnChange calls changed when a table of the group may have new content, or a control plane has
+// answered, until stop is called. The call is made by the goroutine that made the change, which may
+// be on its way to clients: changed must not block. No lock of this package is held. One call may
+// be for several changes, and calls may overlap. When stop returns, calls that began before may
+// still run.
+func (g *Group) OnChange(changed func()) (stop func()) {
+	l := &listener{changed}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.listenLocked(func(all []chan<- struct{}) []chan<- struct{} { return append(all, c) })
-	return c, func() {
+	g.listenLocked(func(all []*listener) []*listener { return append(all, l) })
+	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.listenLocked(func(all []chan<- struct{}) []chan<- struct{} {
-			return slices.DeleteFunc(all, func(o chan<- struct{}) bool { return o == c })
+		g.listenLocked(func(all []*listener) []*listener {
+			return slices.DeleteFunc(all, func(o *listener) bool { return o == l })
 		})
 	}
 }
 
+// Changes is [Group.OnChange] with a channel, which is signaled once for everything since the last
+// signal was received.
+func (g *Group) Changes() (news <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	return c, g.OnChange(func() {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// listener is what [Group.OnChange] was called with.
+type listener struct{ changed func() }
+
 // listenLocked replaces the listeners. g.mu must be held.
-func (g *Group) listenLocked(edit func([]chan<- struct{}) []chan<- struct{}) {
-	var all []chan<- struct{}
+func (g *Group) listenLocked(edit func([]*listener) []*listener) {
+	var all []*listener
 	if now := g.listeners.Load(); now != nil {
 		all = slices.Clone(*now)
 	}
@@ -86,16 +102,12 @@ func (g *Group) listenLocked(edit func([]chan<- struct{}) []chan<- struct{}) {
 	g.listeners.Store(&all)
 }
 
-// changed signals the listeners; see [Group.Changes].
+// changed calls the listeners; see [Group.OnChange]. No lock may be held but one that is locked
+// before all of this package.
 func (g *Group) changed() {
-	all := g.listeners.Load()
-	if all == nil {
-		return
-	}
-	for _, c := range *all {
-		select {
-		case c <- struct{}{}:
-		default:
+	if all := g.listeners.Load(); all != nil {
+		for _, l := range *all {
+			l.changed()
 		}
 	}
 }

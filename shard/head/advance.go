@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
-	"xdsrelay/relay/pause"
 	"xdsrelay/shard/store"
 )
 
@@ -51,7 +50,6 @@ type advanced struct {
 	// before are the heads from before the present streams to the control plane, by type URL: what
 	// the control plane confirms on these streams is newer.
 	before map[string]Head
-	queued bool
 	failed bool // to be tried again in the next round
 }
 
@@ -87,10 +85,9 @@ func (a *advanced) due(editions []cache.TableDigest, known map[string]Head, node
 }
 
 // Advance replaces the tier heads of a group by the content of this node where that is newer, until
-// ctx ends. It is for a node that asks the control plane itself and does not own the key.
-func (h *Heads) Advance(ctx context.Context, g *cache.Group) {
-	news, stop := g.Changes()
-	defer stop()
+// end is called. It is for a node that asks the control plane itself and does not own the key.
+// Neither Advance nor end waits for Redis.
+func (h *Heads) Advance(g *cache.Group) (end func()) {
 	a := &advanced{key: string(g.Key), group: g}
 	confirmed := make(map[string]bool)
 	for _, e := range editions(g) {
@@ -100,36 +97,19 @@ func (h *Heads) Advance(ctx context.Context, g *cache.Group) {
 	h.advanced[a.key] = a
 	a.before = maps.Clone(h.followLocked(g).heads)
 	a.epoch = newestEpoch(a.before)
-	h.mu.Unlock()
 	maps.DeleteFunc(a.before, func(url string, _ Head) bool { return confirmed[url] })
-	defer func() {
+	h.mu.Unlock()
+	later := &later{after: ownerFirst, do: func() { h.ahead.add(a) }}
+	stop := g.OnChange(later.event)
+	h.ahead.add(a)
+	return func() {
+		stop()
+		later.stop()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.advanced[a.key] == a {
 			delete(h.advanced, a.key)
 		}
-	}()
-	for {
-		h.mu.Lock()
-		h.enqueueAheadLocked(a)
-		h.mu.Unlock()
-		select {
-		case <-news:
-			if !pause.For(ctx, ownerFirst) {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// enqueueAheadLocked makes the writer handle a key; nil for none.
-func (h *Heads) enqueueAheadLocked(a *advanced) {
-	if a != nil && !a.queued {
-		a.queued = true
-		h.ahead = append(h.ahead, a)
-		signal(h.dirty)
 	}
 }
 
@@ -137,22 +117,18 @@ func (h *Heads) enqueueAheadLocked(a *advanced) {
 func (h *Heads) retryAheadLocked() {
 	for _, a := range h.advanced {
 		if a.failed {
-			h.enqueueAheadLocked(a)
+			h.ahead.add(a)
 		}
 	}
 }
 
 // takeAhead removes the next keys from the queue.
 func (h *Heads) takeAhead() []*advanced {
+	some := h.ahead.take(atOnce)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := min(len(h.ahead), atOnce)
-	some := h.ahead[:n:n]
-	if h.ahead = h.ahead[n:]; len(h.ahead) == 0 {
-		h.ahead = nil // releases the array
-	}
 	for _, a := range some {
-		a.queued, a.failed = false, false // before its state is read: a later change enqueues it again
+		a.failed = false
 	}
 	return some
 }

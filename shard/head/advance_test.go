@@ -1,7 +1,6 @@
 package head
 
 import (
-	"context"
 	"strconv"
 	"testing"
 	"time"
@@ -12,23 +11,8 @@ import (
 	"xdsrelay/shard/redistest"
 )
 
-// advances makes the node advance the heads of a key that another one owns until stop is called.
-func (k *keyed) advances() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		k.Advance(ctx, k.Group)
-	}()
-	end := func() { cancel(); <-done }
-	k.t.Cleanup(end)
-	xdstest.Eventually(k.t, "the heads to be advanced", func() bool {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		return k.advanced[string(k.Key)] != nil
-	})
-	return end
-}
+// advances makes the node advance the heads of a key that another one owns.
+func (k *keyed) advances() { k.t.Cleanup(k.Advance(k.Group)) }
 
 // confirm makes this node's own control plane the one that answers from now on.
 func (k *keyed) confirm() {

@@ -51,7 +51,7 @@ func (h *Heads) compare(key string, k keyState) (wrong []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f, o := h.followed[key], h.owned[key]
-	if f == nil || o != nil && (o.queued || o.deferred) {
+	if f == nil || o != nil && (h.queue.has(o) || o.deferred) {
 		return nil // it is about to be written
 	}
 	complain := func(e cache.TableDigest, format string, args ...any) {

@@ -92,7 +92,9 @@ func (h *Heads) acceptLocked(key, url string, head Head) {
 	f.noteReached(url)
 	f.heads[url] = head
 	reportToCache(f.group, url, head, h.oursLocked(key, head))
-	h.enqueueAheadLocked(h.advanced[key]) // another node may have been faster
+	if a := h.advanced[key]; a != nil {
+		h.ahead.add(a) // another node may have been faster
+	}
 }
 
 // noteReached records which head the table of a type has reached, if any.
@@ -186,9 +188,9 @@ func (h *Heads) inspect(key string, k keyState) {
 		h.loseLocked(o, now)
 	case missing:
 		o.rewriteAll(k)
-		h.enqueueLocked(o)
+		h.queue.add(o)
 	case o.deferred:
-		h.enqueueLocked(o)
+		h.queue.add(o)
 	}
 }
 

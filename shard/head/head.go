@@ -14,7 +14,7 @@
 //
 //	heads        head.go (format), script.go (scripts in Redis), sign.go (signatures)
 //	the node     heads.go (configuration and API)
-//	owner        own.go (what to write), writer.go (claims and writes)
+//	owner        own.go (what to write), queue.go, writer.go (claims and writes)
 //	no owner     advance.go (writes without a claim)
 //	follower     follow.go (reads), watch.go (hints and polling), board.go, bucket.go (stamps)
 //	operations   check.go, metrics.go

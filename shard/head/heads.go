@@ -85,16 +85,16 @@ type Heads struct {
 	metrics *metrics
 	end     context.CancelFunc
 	work    sync.WaitGroup
-	dirty   chan struct{} // signalled when queue or ahead may not be empty
-	fresh   chan struct{} // signalled when unread or missed has changed
-	parts   *store.Parts  // the buckets of board
+	dirty   chan struct{}    // signalled when there may be something to write
+	fresh   chan struct{}    // signalled when unread or missed has changed
+	parts   *store.Parts     // the buckets of board
+	queue   queue[*owned]    // for the writer
+	ahead   queue[*advanced] // for the writer
 
 	mu lockorder.Mutex[lockorder.Heads]
 	// Guarded by mu.
 	owned    map[string]*owned    // by key
-	queue    []*owned             // for the writer, each once
 	advanced map[string]*advanced // by key
-	ahead    []*advanced          // for the writer, each once
 	followed map[string]*followed
 	board    board
 	// unstamped are buckets, and keys of each, whose heads may have been written since their stamp
@@ -118,6 +118,7 @@ func New(cfg Config) (*Heads, error) {
 		parts: store.NewParts(), board: newBoard(), unstamped: make(map[int]map[string]struct{}),
 		owned: make(map[string]*owned), advanced: make(map[string]*advanced), followed: make(map[string]*followed), unread: make(map[string]struct{}),
 	}
+	h.queue.dirty, h.ahead.dirty = h.dirty, h.dirty
 	var err error
 	if h.metrics, err = newMetrics(cfg.Meter, h); err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func New(cfg Config) (*Heads, error) {
 	return h, nil
 }
 
-// Close stops everything. Each Own must have returned.
+// Close stops everything. Call it after the functions that Own and Advance returned.
 func (h *Heads) Close() error {
 	h.end()
 	h.work.Wait()

@@ -170,11 +170,11 @@ func TestRedisAway(t *testing.T) {
 		k.apply(fmt.Sprint(i))
 	}
 	xdstest.Eventually(t, "an attempt", func() bool { return n.metric("xdsrelay.tier.head.writes", "failed") > 0 })
-	n.mu.Lock()
-	if len(n.queue) > 1 {
-		t.Errorf("%d keys wait to be written, of one", len(n.queue))
+	n.queue.mu.Lock()
+	if len(n.queue.keys) > 1 {
+		t.Errorf("%d keys wait to be written, of one", len(n.queue.keys))
 	}
-	n.mu.Unlock()
+	n.queue.mu.Unlock()
 	server.Resume()
 	xdstest.Eventually(t, "Redis to be back", func() bool { return s.State().Up })
 	if h := storedSoon(s, k); h.Generation > 100 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,19 +139,8 @@ func (n *node) key(name string) *keyed {
 
 // own makes the node the owner of a key until stop is called.
 func (k *keyed) own() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		k.Own(ctx, k.Group)
-	}()
-	end := func() { cancel(); <-done }
+	end := sync.OnceFunc(k.Own(k.Group))
 	k.t.Cleanup(end)
-	xdstest.Eventually(k.t, "the key to be owned", func() bool {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		return k.owned[string(k.Key)] != nil
-	})
 	return end
 }
 

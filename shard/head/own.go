@@ -1,7 +1,6 @@
 package head
 
 import (
-	"context"
 	"maps"
 	"time"
 
@@ -32,7 +31,6 @@ type owned struct {
 	heads     map[string]Head
 	confirmed map[string]bool
 	written   time.Time // time of the last write
-	queued    bool
 	// deferred is true if something was not written yet.
 	deferred bool
 	pauses   backoff.ExponentialBackOff // after claims that another node won, until a write
@@ -232,29 +230,22 @@ func reportToCache(g *cache.Group, url string, h Head, own bool) {
 	g.ObserveHead(resource.TypeOf(url), cache.TierHead{Digest: h.Digest, Version: h.Version, Own: own, At: h.At, Trace: h.Trace})
 }
 
-// Own writes the heads of a group as long as this node owns its key, that is until ctx ends. A
-// group must not be owned twice at the same time.
-func (h *Heads) Own(ctx context.Context, g *cache.Group) {
-	news, stop := g.Changes()
-	defer stop()
+// Own writes the heads of a group as long as this node owns its key, that is until end is called. A
+// group must not be owned twice at the same time. Neither Own nor end waits for Redis.
+func (h *Heads) Own(g *cache.Group) (end func()) {
 	o := newOwned(g, time.Now())
 	h.mu.Lock()
 	h.owned[o.key] = o
 	h.followLocked(g)
 	h.mu.Unlock()
-	defer func() {
+	stop := g.OnChange(func() { h.queue.add(o) })
+	h.queue.add(o) // for what has changed since newOwned
+	return func() {
+		stop()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.owned[o.key] == o {
 			delete(h.owned, o.key)
-		}
-	}()
-	for {
-		h.enqueue(o)
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return
 		}
 	}
 }

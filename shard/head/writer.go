@@ -28,37 +28,20 @@ const (
 	firstRetry, lastRetry = 100 * time.Millisecond, 3 * time.Second
 )
 
-// enqueue makes the writer handle a key.
-func (h *Heads) enqueue(o *owned) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.enqueueLocked(o)
-}
-
-func (h *Heads) enqueueLocked(o *owned) {
-	if !o.queued && h.owned[o.key] == o {
-		o.queued = true
-		h.queue = append(h.queue, o)
-		signal(h.dirty)
-	}
-}
-
-// take removes the next keys from the queue.
-func (h *Heads) take() (some []*owned) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for len(h.queue) > 0 && len(some) < atOnce {
-		o := h.queue[0]
-		h.queue[0], h.queue = nil, h.queue[1:]
-		o.queued = false // before its state is read: a later change enqueues it again
-		if h.owned[o.key] == o {
-			some = append(some, o)
+// take removes the next keys from the queue. It skips those that this node owns no more.
+func (h *Heads) take() []*owned {
+	for {
+		next := h.queue.take(atOnce)
+		if some := h.stillOwned(next); len(some) > 0 || len(next) == 0 {
+			return some
 		}
 	}
-	if len(h.queue) == 0 {
-		h.queue = nil // releases the array
-	}
-	return some
+}
+
+func (h *Heads) stillOwned(some []*owned) []*owned {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(some, func(o *owned) bool { return h.owned[o.key] != o })
 }
 
 // write writes the keys in the queue until ctx ends.
@@ -89,7 +72,7 @@ func (h *Heads) write(ctx context.Context) {
 			continue
 		}
 		for _, o := range failed {
-			h.enqueue(o)
+			h.queue.add(o)
 		}
 		if !pause.For(ctx, retry/2+rand.N(retry)) {
 			return
