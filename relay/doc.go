@@ -49,8 +49,8 @@
 //	Cache.mu
 //	Table.mu, then that of a type whose resources refer to it: endpoints, clusters, listeners
 //	Group.mu
-//	leaves: Pool.mu, queue.mu in shard/head, and the locks of fanout/limit, fanout/bodycache,
-//	relay/trace and shard/store
+//	leaves: Pool.mu, queue.mu in shard/head, schedule.mu in shard/lastgood, and the locks of
+//	fanout/limit, fanout/bodycache, relay/trace and shard/store
 //
 // These lists are separate, and are checked in the same way: Tier.mu before keeper.mu and Peers.mu
 // before peer.mu, in relay/tier; loadStream.mu and Collector.mu before account.mu, for load reports;

@@ -74,18 +74,6 @@ func (g *Group) OnChange(changed func()) (stop func()) {
 	}
 }
 
-// Changes is [Group.OnChange] with a channel, which is signaled once for everything since the last
-// signal was received.
-func (g *Group) Changes() (news <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
-	return c, g.OnChange(func() {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
-	})
-}
-
 // listener is what [Group.OnChange] was called with.
 type listener struct{ changed func() }
 

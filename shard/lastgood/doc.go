@@ -16,6 +16,7 @@
 // # Files
 //
 //	keeper       keeper.go (configuration and API), own.go (writes), restore.go (reads)
+//	owned keys   plan.go (what is to be done when), schedule.go (the turns of all keys)
 //	records      record.go (content), seal.go (compression and encryption), keys.go
 //	stores       store.go (the interface), redis.go, directory.go, disk.go
 //	metrics      metrics.go

@@ -58,6 +58,8 @@ type Keeper struct {
 	reading chan struct{} // and for each key that is being read
 	life    context.Context
 	end     context.CancelFunc
+	// schedule has the keys that this node owns.
+	schedule schedule
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -91,17 +93,19 @@ func New(cfg Config) (*Keeper, error) {
 		k.sealer.close()
 		return nil, err
 	}
+	k.schedule.delay = cfg.Delay
 	k.life, k.end = context.WithCancel(context.Background())
 	return k, nil
 }
 
-// Close ends the reads that Restore has started. Each Own must have returned.
+// Close ends the reads that Restore has started. Call it after the functions that Own returned.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
 	k.end()
 	k.loads.Wait()
+	k.schedule.work.Wait()
 	k.sealer.close()
 }
 

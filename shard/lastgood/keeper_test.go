@@ -52,7 +52,9 @@ func newRig(t *testing.T, s Store, change func(*Config), types ...*resource.Type
 		Run: func(ctx context.Context, f *cache.Feed) {
 			r.keeper.Restore(ctx, f.Group())
 			feeds <- f
-			r.keeper.Own(ctx, f.Group())
+			end := r.keeper.Own(f.Group())
+			<-ctx.Done()
+			end()
 		},
 	})
 	if err != nil {

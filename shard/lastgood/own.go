@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -38,14 +37,19 @@ func storePauses() backoff.ExponentialBackOff {
 
 // owned is a key that this node owns, and its state in the store.
 type owned struct {
+	// Fixed after construction.
 	keeper *Keeper
 	group  *cache.Group
 	key    string
-	types  map[string]*stored // by type URL
 
-	due    time.Time                  // when to write next, as far as is known; zero for nothing to write
-	check  time.Time                  // when to check the store
+	// Owned by the turn of the key, or by the one who has ended it.
+	types  map[string]*stored         // by type URL
 	pauses backoff.ExponentialBackOff // after failed writes
+
+	// Guarded by schedule.mu.
+	plan    plan
+	place   int      // in the timeline
+	running *running // nil if it has no turn
 }
 
 // stored is what is known of the record of one type.
@@ -62,35 +66,20 @@ type stored struct {
 	plain map[*resource.Resource]struct{}
 }
 
-// Own stores a key as long as this node owns it, that is until ctx ends.
-func (k *Keeper) Own(ctx context.Context, g *cache.Group) {
-	news, stop := g.Changes()
-	defer stop()
-	o := &owned{keeper: k, group: g, key: string(g.Key), types: make(map[string]*stored), check: time.Now(), pauses: storePauses()}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		next := o.check
-		if !o.due.IsZero() && o.due.Before(next) {
-			next = o.due
-		}
-		timer.Reset(time.Until(next))
-		select {
-		case <-ctx.Done():
-			o.finish(ctx)
-			return
-		case <-news:
-			if o.due.IsZero() {
-				o.due = time.Now().Add(k.cfg.Delay)
-			}
-		case now := <-timer.C:
-			if !now.Before(o.check) {
-				o.look(ctx)
-			}
-			if !o.due.IsZero() && !now.Before(o.due) {
-				o.save(ctx)
-			}
-		}
+// Own stores a key as long as this node owns it, that is until end is called. Own does not block;
+// end writes pending changes, which takes a second at most where the store honors the context of its
+// calls. Keys may end at the same time. A key must not be owned twice at the same time.
+func (k *Keeper) Own(g *cache.Group) (end func()) {
+	o := &owned{
+		keeper: k, group: g, key: string(g.Key), types: make(map[string]*stored), pauses: storePauses(),
+		plan: plan{check: time.Now()}, place: nowhere,
+	}
+	stop := g.OnChange(func() { k.schedule.changed(o) })
+	k.schedule.add(o)
+	return func() {
+		stop()
+		k.schedule.end(o)
+		o.finish()
 	}
 }
 
@@ -99,18 +88,35 @@ const finishTime = time.Second
 
 // finish writes pending changes when the node ends, or another one becomes the owner. If that one
 // has already written, Redis rejects this write.
-func (o *owned) finish(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+func (o *owned) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
 	defer cancel()
-	o.save(ctx)
+	_ = o.save(ctx) // the next owner writes what this one could not
 }
 
-// look checks what the store has of the key, so that missing records are written.
-func (o *owned) look(ctx context.Context) {
-	o.check = time.Now().Add(checkEvery*3/4 + rand.N(checkEvery/2))
+// do is a turn of the key.
+func (o *owned) do(ctx context.Context, t turn) outcome {
+	is := outcome{turn: t}
+	if t.check {
+		is.checked = o.look(ctx)
+	}
+	if !t.write {
+		return is
+	}
+	if is.failed = o.save(ctx) != nil; is.failed {
+		is.pause = o.pauses.NextBackOff()
+	} else {
+		o.pauses.Reset()
+	}
+	return is
+}
+
+// look checks what the store has of the key, so that missing records are written. It reports whether
+// the store answered.
+func (o *owned) look(ctx context.Context) bool {
 	there, err := o.keeper.cfg.Store.Marks(ctx, o.key)
 	if err != nil {
-		return // a write notices the error, if there is anything to write
+		return false // a write notices the error, if there is anything to write
 	}
 	for url, mark := range there {
 		w := o.of(url)
@@ -122,9 +128,7 @@ func (o *owned) look(ctx context.Context) {
 			w.mark = ""
 		}
 	}
-	if o.due.IsZero() {
-		o.due = time.Now().Add(o.keeper.cfg.Delay)
-	}
+	return true
 }
 
 func (o *owned) of(url string) *stored {
@@ -136,10 +140,8 @@ func (o *owned) of(url string) *stored {
 	return w
 }
 
-// save writes changes. A failed write is retried after a growing pause.
-func (o *owned) save(ctx context.Context) {
-	o.due = time.Time{}
-	var failed error
+// save writes changes, and returns the last error.
+func (o *owned) save(ctx context.Context) (failed error) {
 	for _, t := range o.group.Tables() {
 		if err := o.saveTable(ctx, t); err != nil {
 			failed = err
@@ -148,11 +150,7 @@ func (o *owned) save(ctx context.Context) {
 			}
 		}
 	}
-	if failed == nil {
-		o.pauses.Reset()
-		return
-	}
-	o.due = time.Now().Add(o.pauses.NextBackOff())
+	return failed
 }
 
 // markOf identifies the content of a record, and how it is written.
