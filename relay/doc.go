@@ -65,8 +65,10 @@
 //	               and one that adds what is newly wanted; the balancer, limits, rechecks,
 //	               certificates, reload, the comparison of nodes, samples (see [Node.Run])
 //	per key        the receiver and the runner of its stream. In a tier also its keeper and the
-//	               search for content that it lacks, and on the owner the writer of tier heads,
-//	               that of last known good state, and the one that ends them
+//	               search for content that it lacks. Tier heads and the last known good state have
+//	               none: the writer of all heads has a queue, and the keeper of last known good
+//	               state a timer, with one goroutine for each of the keys that it writes at a
+//	               time. One ends these for a key whose source changes, for a second at most
 //	per origin     one that watches each server's connection
 //	per node       one that asks another node whether it is there, while a key is followed there
 //	per client     grpc-go's handler, which only receives. One more while a send could block

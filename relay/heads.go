@@ -18,8 +18,8 @@ func (n *Node) addHeads(cfg *tier.Config) {
 	if n.store == nil {
 		return
 	}
-	cfg.Own = append(cfg.Own, func(ctx context.Context, g *cache.Group) { defer n.heads.Own(g)(); <-ctx.Done() })
-	cfg.Advance = append(cfg.Advance, func(ctx context.Context, g *cache.Group) { defer n.heads.Advance(g)(); <-ctx.Done() })
+	cfg.Own = append(cfg.Own, func(g *cache.Group) (end func()) { return n.heads.Own(g) })
+	cfg.Advance = append(cfg.Advance, func(g *cache.Group) (end func()) { return n.heads.Advance(g) })
 	n.add(part{stop: func() {
 		if n.heads != nil { // not all of the node was made
 			_ = n.heads.Close() // nothing is lost where it fails

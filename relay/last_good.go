@@ -48,12 +48,11 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	}
 	n.add(part{stop: n.keeper.Close})
 	cfg.Restore, cfg.Kept = n.keeper.Restore, n.keeper.Read
-	own := func(ctx context.Context, g *cache.Group) { end := n.keeper.Own(g); <-ctx.Done(); end() }
-	cfg.Own = append(cfg.Own, own) // behind that of heads, who know the epoch
+	cfg.Own = append(cfg.Own, n.keeper.Own) // behind that of heads, who know the epoch
 	if l.Store == config.StoreDirectory {
 		// Where Redis takes no writes, an owner that has ended stays a member, and no other node
 		// becomes the owner.
-		cfg.Alone = append(cfg.Alone, own)
+		cfg.Alone = append(cfg.Alone, n.keeper.Own)
 	}
 	return nil
 }

@@ -35,11 +35,10 @@ func TestAloneForLong(t *testing.T) {
 		}})
 		defer peers.Close()
 		running := map[State]*atomic.Bool{Owner: {}, Alone: {}}
-		hook := func(s State) []func(context.Context, *cache.Group) {
-			return []func(context.Context, *cache.Group){func(ctx context.Context, _ *cache.Group) {
+		hook := func(s State) []Hook {
+			return []Hook{func(*cache.Group) (end func()) {
 				running[s].Store(true)
-				<-ctx.Done()
-				running[s].Store(false)
+				return func() { running[s].Store(false) }
 			}}
 		}
 		tier, err := New(Config{

@@ -53,17 +53,15 @@ type keeper struct {
 	peers  func() (n int, changed <-chan struct{}) // the nodes that this one serves with the key
 	origin func(ctx context.Context)
 	follow func(ctx context.Context, k *keeper, p *peer)
-	feed   *cache.Feed               // the content; nil for load reports
-	own    func(ctx context.Context) // nil if another keeper calls the hooks
-	alone  func(ctx context.Context) // the same, for the hooks of a node that is Alone
-	news   chan struct{}             // signals that the stream to the owner was opened or ended
+	feed   *cache.Feed   // the content; nil for load reports
+	news   chan struct{} // signals that the stream to the owner was opened or ended
 
 	// Owned by run.
 	owner   shard.Member               // the one to follow; the zero Member if there is none
 	peer    *peer                      // the connection to it; nil if there is none to follow
 	reached <-chan struct{}            // closed when the owner becomes reachable or unreachable
 	source  *job                       // keeps the key up to date; nil before the first time
-	owning  *job                       // the hooks of an Owner, or of a node that is Alone; nil before the first time
+	hooks   hooks                      // of an Owner, or of a node that is Alone
 	retryAt time.Time                  // when the owner may be asked again
 	pauses  backoff.ExponentialBackOff // before that
 	staysTo time.Time                  // when ForPeers ends; see stay
@@ -107,6 +105,13 @@ func startJob(ctx context.Context, do func(context.Context)) *job {
 func (j *job) stop() {
 	if j != nil {
 		j.end()
+		j.wait()
+	}
+}
+
+// wait waits for the end of j, which may be nil.
+func (j *job) wait() {
+	if j != nil {
 		<-j.done
 	}
 }
@@ -118,7 +123,7 @@ func (k *keeper) run(ctx context.Context) {
 	defer func() {
 		k.leave()
 		k.source.stop()
-		k.owning.stop()
+		k.hooks.stop()
 	}()
 	for ctx.Err() == nil {
 		// Get the channels that report changes before the state, so that no change is missed.
@@ -127,8 +132,10 @@ func (k *keeper) run(ctx context.Context) {
 		state, at := k.where(ctx, k.tier.cfg.Members.View(), n, time.Now())
 		k.become(ctx, state)
 		wait := time.Hour
-		if !at.IsZero() {
-			wait = time.Until(at)
+		for _, at := range []time.Time{at, k.hooks.next(time.Now())} {
+			if !at.IsZero() {
+				wait = min(wait, time.Until(at))
+			}
 		}
 		timer.Reset(wait)
 		select {
@@ -256,11 +263,7 @@ func (k *keeper) become(ctx context.Context, s State) {
 	if s == was && k.source != nil {
 		return
 	}
-	if was == Owner || was == Alone {
-		if k.owning != nil {
-			k.owning.end()
-		}
-	}
+	k.hooks.end()
 	if k.source == nil || s.fromOrigin() != was.fromOrigin() {
 		k.source.stop()
 		k.source = nil
@@ -278,11 +281,7 @@ func (k *keeper) become(ctx context.Context, s State) {
 		k.source = startJob(ctx, k.fill(s, was))
 	}
 	k.show(s)
-	hooks := map[State]func(context.Context){Owner: k.own, Alone: k.alone}[s]
-	if hooks != nil {
-		k.owning.stop()
-		k.owning = startJob(ctx, hooks)
-	}
+	k.hooks.begin(s)
 }
 
 // fill returns the function that keeps the key up to date in a state, after another one.

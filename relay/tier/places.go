@@ -21,7 +21,7 @@ func (t *Tier) Places() map[string]Place {
 		k.mu.Lock()
 		shown := k.shown
 		k.mu.Unlock()
-		if _, known := places[k.key]; shown.state != "" && (k.own != nil || !known) {
+		if _, known := places[k.key]; shown.state != "" && (k.hooks.group != nil || !known) {
 			places[k.key] = Place{State: shown.state, Owner: shown.owner, Since: shown.since}
 		}
 	}

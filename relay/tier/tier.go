@@ -6,7 +6,6 @@ import (
 	"iter"
 	"log/slog"
 	"net/url"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/lockorder"
-	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
 
@@ -61,18 +59,17 @@ type Config struct {
 	Group func(key aggregation.Key) *cache.Group
 	// Adopt keeps what another node, which ends, held of a key. Nil keeps nothing.
 	Adopt func(key aggregation.Key, node *corev3.Node, held []cache.Snapshot)
-	// Own are hooks. Each is called on a goroutine of its own when this node begins to stream a
-	// key from the origin as its owner. When that ends, the ctx of the last hook ends first, and
-	// that of the one before when the last has returned: what hooks do at the end they do while
-	// the key is still owned. A call for a key begins after the previous one has returned.
-	// Private groups have no owner.
-	Own []func(ctx context.Context, g *cache.Group)
+	// Own are hooks, which are called when this node begins to stream a key from the origin as its
+	// owner. When that ends, the last hook ends first, and the one before when that has ended: what
+	// hooks do at the end they do while the key is still owned. The hooks of a key are called after
+	// those before have ended. Private groups have no owner.
+	Own []Hook
 	// Advance are hooks like Own. They are called while this node streams a key from the origin
 	// because it cannot reach the owner.
-	Advance []func(ctx context.Context, g *cache.Group)
+	Advance []Hook
 	// Alone are hooks like Own. They are called when this node has streamed a key from the origin
 	// for [aloneFor] because it cannot reach the owner.
-	Alone []func(ctx context.Context, g *cache.Group)
+	Alone []Hook
 	// OwnerTimeout is how long the owner of a key may be unreachable until this node asks the
 	// origin itself. Default 2 s.
 	OwnerTimeout time.Duration
@@ -192,14 +189,7 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 		},
 	}
 	if first {
-		k.own = func(ctx context.Context) { callAll(ctx, g, t.cfg.Own) }
-		k.alone = func(ctx context.Context) {
-			advancing := startJob(ctx, func(ctx context.Context) { callAll(ctx, g, t.cfg.Advance) })
-			defer advancing.stop()
-			if pause.For(ctx, aloneFor) {
-				callAll(ctx, g, t.cfg.Alone)
-			}
-		}
+		k.hooks = hooks{cfg: &t.cfg, group: g}
 	}
 	if t.cfg.Peers != nil {
 		f.AwaitOthers()
@@ -239,29 +229,9 @@ func (t *Tier) keep(ctx context.Context, k *keeper) {
 		k.run(ctx)
 		return
 	}
-	if k.own != nil {
-		ctx, cancel := context.WithCancel(ctx)
-		var owning sync.WaitGroup
-		owning.Go(func() { k.own(ctx) })
-		defer owning.Wait()
-		defer cancel()
-	}
+	k.hooks.begin(Owner)
+	defer k.hooks.stop()
 	k.origin(ctx)
-}
-
-// aloneFor is longer than it usually takes until another node owns a key whose owner has left.
-const aloneFor = 30 * time.Second
-
-// callAll calls hooks. When ctx ends, it ends them one after the other, the last one first.
-func callAll(ctx context.Context, g *cache.Group, all []func(context.Context, *cache.Group)) {
-	var hooks []*job
-	for _, hook := range all {
-		hooks = append(hooks, startJob(context.WithoutCancel(ctx), func(ctx context.Context) { hook(ctx, g) }))
-	}
-	<-ctx.Done()
-	for _, j := range slices.Backward(hooks) {
-		j.stop()
-	}
 }
 
 func (t *Tier) add(k *keeper) {

@@ -35,11 +35,10 @@ func TestAlone(t *testing.T) {
 			<-ctx.Done()
 		}},
 		Restore: func(context.Context, *cache.Group) { restored = true },
-		Own: []func(context.Context, *cache.Group){func(ctx context.Context, g *cache.Group) {
+		Own: []Hook{func(*cache.Group) (end func()) {
 			owned.Add(1)
 			hooked <- struct{}{}
-			<-ctx.Done()
-			owned.Add(-1)
+			return func() { owned.Add(-1) }
 		}},
 	})
 	if err != nil {

@@ -48,9 +48,9 @@ func TestTwins(t *testing.T) {
 	tier, err := New(Config{
 		Members: members, Peers: peers, OwnerTimeout: 20 * time.Millisecond,
 		Origin: Origin{Run: func(ctx context.Context, _ *cache.Feed) { <-ctx.Done() }},
-		Own: []func(context.Context, *cache.Group){func(ctx context.Context, _ *cache.Group) {
+		Own: []Hook{func(*cache.Group) (end func()) {
 			owns <- true
-			<-ctx.Done()
+			return func() {}
 		}},
 	})
 	if err != nil {
