@@ -93,6 +93,14 @@ func (s *search) hurry(n cache.Need, nodes bool) {
 	}
 }
 
+// reachedAll reports whether all nodes that may have newer content have answered a round of
+// questions. silent are the members that have not, and heard is when this node last knew who the
+// members are: it knows for a lease. A process that was stopped for longer, and is cut off from
+// Redis, may take itself for alone.
+func reachedAll(silent []string, heard time.Time, lease time.Duration, now time.Time) bool {
+	return len(silent) == 0 && now.Sub(heard) <= lease
+}
+
 // searching bounds how many keys other nodes are asked about at the same time.
 const searching = 64
 
@@ -113,7 +121,9 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 			if need != cache.NeedNewer {
 				f.Asked(met...)
 			}
-			f.Compared()
+			if reachedAll(silent, t.cfg.Members.Heard(), t.cfg.Lease, time.Now()) {
+				f.Compared() // otherwise clients wait until the time for it is over
+			}
 			continue
 		}
 		if unasked := t.notAskedBefore(f); len(unasked) > 0 {

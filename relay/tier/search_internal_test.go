@@ -89,3 +89,24 @@ func TestSearch(t *testing.T) {
 		})
 	}
 }
+
+// TestReachedAll lists when content counts as compared with that of all other nodes, so that clients
+// need not wait any longer.
+func TestReachedAll(t *testing.T) {
+	const lease = 10 * time.Second
+	now := time.Now()
+	for name, c := range map[string]struct {
+		silent []string
+		heard  time.Duration // ago
+		want   bool
+	}{
+		"all have answered":                     {want: true},
+		"the members were heard of a lease ago": {heard: lease, want: true},
+		"one has not answered":                  {silent: []string{"b"}},
+		"nothing was heard of the members":      {heard: lease + time.Second},
+	} {
+		if got := reachedAll(c.silent, now.Add(-c.heard), lease, now); got != c.want {
+			t.Errorf("%s: %t, expected %t", name, got, c.want)
+		}
+	}
+}
