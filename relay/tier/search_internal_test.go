@@ -110,3 +110,30 @@ func TestReachedAll(t *testing.T) {
 		}
 	}
 }
+
+// TestSettle holds that clients wait for nodes that have not answered, for a second from the first
+// round on, however often these are asked again.
+func TestSettle(t *testing.T) {
+	var s search
+	began := time.Now()
+	if yes, wait := s.settles(began); yes || wait != never {
+		t.Errorf("before a round: %t, %s", yes, wait)
+	}
+	s.reached(false, began)
+	s.reached(false, began.Add(firstRetry/2))
+	s.step(cache.NeedNothing, cache.LinkDown, began)
+	if yes, wait := s.settles(began.Add(firstRetry / 2)); yes || wait != firstRetry/2 {
+		t.Errorf("after half the time: %t, %s", yes, wait)
+	}
+	if yes, _ := s.settles(began.Add(firstRetry)); !yes {
+		t.Error("clients still wait when the time is over")
+	}
+	if yes, wait := s.settles(began.Add(2 * firstRetry)); yes || wait != never {
+		t.Errorf("later: %t, %s", yes, wait)
+	}
+	s.reached(false, began)
+	s.reached(true, began)
+	if yes, wait := s.settles(began.Add(firstRetry)); yes || wait != never {
+		t.Errorf("after a complete round: %t, %s", yes, wait)
+	}
+}
