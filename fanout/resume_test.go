@@ -239,15 +239,20 @@ func TestResumeWhileTheOriginIsDown(t *testing.T) {
 	})
 }
 
+// coldAndDown is a relay that knows nothing, while the origin is down.
+func coldAndDown(t *testing.T) *world {
+	w := newWorld(t)
+	w.open(true).Subscribe(rds, "r") // without it there is no feed
+	w.asked(rds, "r")
+	w.origin().Down(errors.New("gone"))
+	return w
+}
+
 // B37: a client that comes back to a relay that knows nothing, while the origin is
 // down, is compared with what the origin has once it is back.
 func TestResumeAtAColdRelayWhileTheOriginIsDown(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w := newWorld(t)
-		first := w.open(true) // without it there is no feed
-		first.Subscribe(rds, "r")
-		w.asked(rds, "r")
-		w.origin().Down(errors.New("gone"))
+		w := coldAndDown(t)
 		s := w.open(true)
 		s.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1)), "b": "old", "g": "x"})
 		s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "z": "x"}, "a", "c", "z")
@@ -274,11 +279,7 @@ func TestResumeAtAColdRelayWhileTheOriginIsDown(t *testing.T) {
 // responses, and while the client still has to answer a response.
 func TestResumeInSeveralAnswers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w := newWorld(t)
-		first := w.open(true) // without it there is no feed
-		first.Subscribe(rds, "r")
-		w.asked(rds, "r")
-		w.origin().Down(errors.New("gone"))
+		w := coldAndDown(t)
 		s := w.open(true)
 		s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "b": "old", "g": "x"}, "a", "b", "c", "g")
 		s.Quiet(t, resumeLimit+short)

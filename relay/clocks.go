@@ -12,8 +12,8 @@ import (
 )
 
 // mostSkew is by how much clocks of nodes may differ. Nodes do not compare their clocks
-// but to show how old something is, for certificates, and to tell a clock that was set from a
-// machine that was suspended.
+// but to show how old something is, for certificates, and to distinguish a clock that was set from
+// a machine that was suspended.
 const mostSkew = 2 * time.Second
 
 // clockAnswers bounds how long clients wait while other nodes are asked for their clocks.

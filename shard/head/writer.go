@@ -3,11 +3,11 @@ package head
 import (
 	"context"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.opentelemetry.io/otel/attribute"
 
 	"xdsrelay/relay/pause"
@@ -28,6 +28,10 @@ const (
 	firstRetry, lastRetry = 100 * time.Millisecond, 3 * time.Second
 )
 
+func retryPauses() backoff.ExponentialBackOff {
+	return backoff.ExponentialBackOff{InitialInterval: firstRetry, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: lastRetry}
+}
+
 // take removes the next keys from the queue. It skips those that this node owns no more.
 func (h *Heads) take() []*owned {
 	for {
@@ -46,7 +50,7 @@ func (h *Heads) stillOwned(some []*owned) []*owned {
 
 // write writes the keys in the queue until ctx ends.
 func (h *Heads) write(ctx context.Context) {
-	retry := firstRetry
+	pauses := retryPauses()
 	for {
 		some := h.take()
 		if advanced := h.advanceAll(ctx); len(some) == 0 && !advanced {
@@ -68,16 +72,15 @@ func (h *Heads) write(ctx context.Context) {
 		if len(failed) == 0 || len(failed) < claims+writes {
 			// Redis answers: keys that it rejects do not delay the others.
 			h.deferAll(failed)
-			retry = firstRetry
+			pauses.Reset()
 			continue
 		}
 		for _, o := range failed {
 			h.queue.add(o)
 		}
-		if !pause.For(ctx, retry/2+rand.N(retry)) {
+		if !pause.For(ctx, pauses.NextBackOff()) {
 			return
 		}
-		retry = min(2*retry, lastRetry)
 	}
 }
 

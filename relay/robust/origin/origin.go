@@ -247,7 +247,7 @@ func (o *Origin) watch(e xdstest.Event) {
 	}
 }
 
-// request notes the key of a stream, which the first request tells, and what is accepted.
+// request notes the key of a stream, which is in the first request, and what is accepted.
 func (o *Origin) request(e xdstest.Event) {
 	answered, acked := record.Event{}, false
 	if o.on(e.Stream, func(s *stream) {
