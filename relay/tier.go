@@ -25,7 +25,7 @@ import (
 // buildTier makes this node's part of the tier: where each key comes from. dial is
 // added to what other nodes are connected with.
 func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
-	cfg := tier.Config{Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Clock: n.clock, Logger: n.part(logs.Tier)}
+	cfg := tier.Config{Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Lease: n.cfg.Tier.Lease, Clock: n.clock, Logger: n.part(logs.Tier)}
 	self := shard.Member{Name: n.name, Incarnation: rand.Text(), Version: n.version, Since: n.clock.Now(), Stamps: true}
 	if n.cfg.Tier.On() {
 		if n.peers, err = n.newPeerPort(); err != nil {

@@ -18,8 +18,8 @@
 // The files by topic:
 //
 //   - the tier, and what runs for each key: tier.go, places.go
-//   - where a key comes from: keeper.go; what a node does for a key in a state: hooks.go; whether the owner's content is current enough to follow:
-//     fresh.go, removed.go
+//   - where a key comes from: keeper.go; what a node does for a key in a state: hooks.go; whether the
+//     owner's content is current enough to follow: fresh.go, removed.go
 //   - connections to other nodes, and whether they are there: peers.go, peer.go, alive.go
 //   - questions between nodes: ask.go
 //   - content that this node lacks: search.go asks for it, held.go answers

@@ -49,12 +49,15 @@ type search struct {
 	next  time.Time // when to ask next, unless something changes; zero while idle
 	last  time.Time // when the other nodes were asked last; zero for never
 	pause time.Duration
+	// settle is when clients stop waiting although not all nodes have answered; zero while they do
+	// not wait for that.
+	settle time.Time
 }
 
 // step returns whether to ask now, and otherwise how long to wait.
 func (s *search) step(n cache.Need, l cache.Link, now time.Time) (ask bool, wait time.Duration) {
 	if n == cache.NeedNothing || l == cache.LinkUp && n != cache.NeedFirst {
-		*s = search{last: s.last}
+		*s = search{last: s.last, settle: s.settle}
 		return false, never
 	}
 	switch {
@@ -85,12 +88,43 @@ func (s *search) done(n cache.Need, complete bool, now time.Time) {
 	s.next = now.Add(s.pause)
 }
 
+// reached records whether a round that began at a time has reached all nodes, so that clients need
+// not wait any longer. Otherwise they wait a little for those that may be about to be reached.
+func (s *search) reached(all bool, began time.Time) {
+	switch {
+	case all:
+		s.settle = time.Time{}
+	case s.settle.IsZero():
+		s.settle = began.Add(firstRetry)
+	}
+}
+
+// settles reports whether clients have waited long enough, and otherwise how long they wait still.
+func (s *search) settles(now time.Time) (yes bool, wait time.Duration) {
+	switch {
+	case s.settle.IsZero():
+		return false, never
+	case now.Before(s.settle):
+		return false, s.settle.Sub(now)
+	}
+	s.settle = time.Time{}
+	return true, 0
+}
+
 // hurry shortens the pause: nodes means that the members have changed, so that answers may differ,
 // and n that more content may be missing.
 func (s *search) hurry(n cache.Need, nodes bool) {
 	if s.phase == asked && (nodes || n == cache.NeedContent) {
 		s.next, s.pause = s.last.Add(soonest), 0
 	}
+}
+
+// reachedAll reports whether all nodes that may have newer content have answered a round of
+// questions. silent are the members that have not, and heard is when this node last knew who the
+// members are: it knows for a lease. A process that was stopped for longer, and is cut off from
+// Redis, may take itself for alone.
+func reachedAll(silent []string, heard time.Time, lease time.Duration, now time.Time) bool {
+	return len(silent) == 0 && now.Sub(heard) <= lease
 }
 
 // searching bounds how many keys other nodes are asked about at the same time.
@@ -105,7 +139,12 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 	for ctx.Err() == nil {
 		changed := t.cfg.Members.Changed()
 		need, link := f.Need()
-		ask, wait := s.step(need, link, time.Now())
+		now := time.Now()
+		settled, least := s.settles(now)
+		if settled {
+			f.Compared()
+		}
+		ask, wait := s.step(need, link, now)
 		if ask {
 			met, silent := t.askOthers(ctx, f, need)
 			s.done(need, len(silent) == 0, time.Now())
@@ -113,7 +152,10 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 			if need != cache.NeedNewer {
 				f.Asked(met...)
 			}
-			f.Compared()
+			all := reachedAll(silent, t.cfg.Members.Heard(), t.cfg.Lease, time.Now())
+			if s.reached(all, now); all {
+				f.Compared()
+			}
 			continue
 		}
 		if unasked := t.notAskedBefore(f); len(unasked) > 0 {
@@ -123,7 +165,7 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 		if need == cache.NeedNothing && link == cache.LinkDown {
 			f.Compared()
 		}
-		timer.Reset(wait)
+		timer.Reset(min(wait, least))
 		select {
 		case <-ctx.Done():
 		case <-timer.C:

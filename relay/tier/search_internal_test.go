@@ -89,3 +89,51 @@ func TestSearch(t *testing.T) {
 		})
 	}
 }
+
+// TestReachedAll lists when content counts as compared with that of all other nodes, so that clients
+// need not wait any longer.
+func TestReachedAll(t *testing.T) {
+	const lease = 10 * time.Second
+	now := time.Now()
+	for name, c := range map[string]struct {
+		silent []string
+		heard  time.Duration // ago
+		want   bool
+	}{
+		"all have answered":                     {want: true},
+		"the members were heard of a lease ago": {heard: lease, want: true},
+		"one has not answered":                  {silent: []string{"b"}},
+		"nothing was heard of the members":      {heard: lease + time.Second},
+	} {
+		if got := reachedAll(c.silent, now.Add(-c.heard), lease, now); got != c.want {
+			t.Errorf("%s: %t, expected %t", name, got, c.want)
+		}
+	}
+}
+
+// TestSettle holds that clients wait for nodes that have not answered, for a second from the first
+// round on, however often these are asked again.
+func TestSettle(t *testing.T) {
+	var s search
+	began := time.Now()
+	if yes, wait := s.settles(began); yes || wait != never {
+		t.Errorf("before a round: %t, %s", yes, wait)
+	}
+	s.reached(false, began)
+	s.reached(false, began.Add(firstRetry/2))
+	s.step(cache.NeedNothing, cache.LinkDown, began)
+	if yes, wait := s.settles(began.Add(firstRetry / 2)); yes || wait != firstRetry/2 {
+		t.Errorf("after half the time: %t, %s", yes, wait)
+	}
+	if yes, _ := s.settles(began.Add(firstRetry)); !yes {
+		t.Error("clients still wait when the time is over")
+	}
+	if yes, wait := s.settles(began.Add(2 * firstRetry)); yes || wait != never {
+		t.Errorf("later: %t, %s", yes, wait)
+	}
+	s.reached(false, began)
+	s.reached(true, began)
+	if yes, wait := s.settles(began.Add(firstRetry)); yes || wait != never {
+		t.Errorf("after a complete round: %t, %s", yes, wait)
+	}
+}

@@ -73,6 +73,9 @@ type Config struct {
 	// OwnerTimeout is how long the owner of a key may be unreachable until this node asks the
 	// origin itself. Default 2 s.
 	OwnerTimeout time.Duration
+	// Lease is for how long this node knows who the members are without hearing of them; see
+	// [shard.Members.Heard]. Default 10 s.
+	Lease time.Duration
 	// Clock is the time of day in what other nodes are answered. Nil means the machine's.
 	Clock shard.Clock
 	// Logger gets events; nil means none.
@@ -106,6 +109,9 @@ func New(cfg Config) (*Tier, error) {
 	}
 	if cfg.OwnerTimeout <= 0 {
 		cfg.OwnerTimeout = 2 * time.Second
+	}
+	if cfg.Lease <= 0 {
+		cfg.Lease = 10 * time.Second
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
