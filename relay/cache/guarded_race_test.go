@@ -22,9 +22,9 @@ func TestStoreNeedsLock(t *testing.T) {
 
 		"read the demand without the lock":   {func(t *Table) { t.demand.Get("a") }, true},
 		"read the demand under the lock":     {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.demand.Get("a") }, false},
-		"change the demand as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.demand.Discard("a") }, true},
-		"change the demand without the lock": {func(t *Table) { t.demand.Discard("a") }, true},
-		"change the demand under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.demand.Discard("a") }, false},
+		"change the demand as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.demand.Discard("b") }, true},
+		"change the demand without the lock": {func(t *Table) { t.demand.Discard("b") }, true},
+		"change the demand under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.demand.Discard("b") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -25,7 +25,7 @@ type modelInterest struct {
 type modelStream struct {
 	holds    map[string]bool        // what the control plane is subscribed to
 	ghosts   map[string]bool        // what else it may take for subscribed
-	sent   map[string]bool        // what else it does, because it has sent a resource of it
+	sent     map[string]bool        // what else it does, because it has sent a resource of it
 	wild     bool                   // it is subscribed to the wildcard
 	included map[*modelInterest]int // what the next answer answers, with its asks
 	over     bool                   // the stream has ended: everything has to be taken
