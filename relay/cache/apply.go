@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -18,7 +17,9 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	stream := &t.streams[by]
 	before, ignored := t.store.Sum(by), false
 	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror}
-	stream.differences = stream.differences || u.Differences
+	if u.Differences {
+		t.demand.SendsDifferences(by)
+	}
 	kept := children{table: t}
 	for _, res := range u.Resources {
 		switch {
@@ -26,7 +27,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			t.fed.Ignored++
 			ignored = true
 			if u.Differences && !t.coveredLocked(by, res.Key, res.Aliases) {
-				stream.addGhostLocked(res.Key, res.Name)
+				t.demand.AddGhost(by, res.Key, res.Name)
 			}
 		case res.DoNotCache && !t.group.sole: // must not be cached (K17)
 			change.setUncacheable(res)
@@ -67,9 +68,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			change.drop(e)
 		}
 	}
-	if len(stream.ghosts) > maxGhosts {
-		stream.dropGhostsLocked()
-	}
+	t.demand.BoundGhosts(by)
 	t.rejectLocked(by, u)
 	change.noteErrors(u)
 	change.learn(u.Errored)
@@ -165,14 +164,8 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	stream := &t.streams[by]
 	t.effectLocked(by, stream.confidence.Answered(), woken)
 	stream.assumed = nil
-	if stream.asked == stream.answered {
+	if !t.demand.Answer(by, t.group.cache.step) { // see forgetAnswered
 		return
-	}
-	stream.answered = stream.asked
-	if len(stream.unanswered) <= t.group.cache.step {
-		maps.DeleteFunc(stream.unanswered, func(n string, w *interest) bool { return !t.openLocked(w, n) })
-	} else {
-		stream.outdated = true // see forgetAnswered
 	}
 	for s := range t.waiting {
 		i := slices.IndexFunc(s.waits, func(w wait) bool { return w.stream == by })
@@ -180,7 +173,7 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 			continue
 		}
 		woken[s] = struct{}{} // the newest interest that it waits for may be known otherwise
-		if s.waits[i].seq > stream.answered {
+		if !t.demand.Stream(by).AnsweredTo(s.waits[i].seq) {
 			continue
 		}
 		if s.waits = slices.Delete(s.waits, i, i+1); len(s.waits) == 0 {

@@ -22,11 +22,11 @@ func (t *Table) assumeLocked(by int, names []string) {
 // isAssumedLocked reports whether a canonical name, which is wanted, counts as absent without
 // an answer.
 func (t *Table) isAssumedLocked(name string) bool {
-	w := t.interests[name]
-	if w == nil || w.stream == Nobody {
+	w := t.demand.Get(name)
+	if w == nil || w.Stream() == Nobody {
 		return false
 	}
-	_, is := t.streams[w.stream].assumed[name]
+	_, is := t.streams[w.Stream()].assumed[name]
 	return is
 }
 
@@ -88,11 +88,11 @@ func (t *Table) reopenLocked(by int, name string) {
 		return
 	}
 	t.forgetEntryLocked(e)
-	w := t.interests[name]
-	if w == nil || w.stream != by || t.failedLocked(name) {
+	w := t.demand.Get(name)
+	if w == nil || w.Stream() != by || t.failedLocked(name) {
 		return
 	}
-	if w.seq > stream.answered || t.isGlobLocked(name) {
-		stream.unanswered[name] = w
+	if !t.demand.Answered(w) || t.isGlobLocked(name) {
+		t.demand.Reopen(w, name)
 	}
 }

@@ -205,7 +205,7 @@ func (t *Table) knownLocked(s *Subscription) bool {
 	if len(s.waits) == 0 && s.globs == 0 {
 		return true
 	}
-	if s.key.wildcard && !t.wildKnownLocked() {
+	if s.key.wildcard && !t.demand.WildcardAnswered() {
 		return false
 	}
 	for i := range t.streams {
@@ -218,38 +218,10 @@ func (t *Table) knownLocked(s *Subscription) bool {
 
 // streamKnownLocked reports whether a stream has answered for the names of s.
 func (t *Table) streamKnownLocked(stream int, s *Subscription) bool {
-	unanswered := t.streams[stream].unanswered
-	if len(unanswered) == 0 {
-		return true
-	}
 	// A member is no answer for all of its glob.
-	open := func(n string) bool { return t.isGlobLocked(n) || !t.store.Exists(n) }
-	waits := func(n string) bool {
-		w, listed := unanswered[n]
-		_, named := s.names[n]
-		return listed && named && open(n) && t.openLocked(w, n)
-	}
-	if waits(s.open) { // usually the one that is answered last
-		return false
-	}
-	if len(unanswered) < len(s.names) {
-		for n := range unanswered {
-			if waits(n) {
-				return false
-			}
-		}
-		return true
-	}
-	for n := range s.names {
-		if waits(n) {
-			return false
-		}
-	}
-	return true
+	lacks := func(n string) bool { return t.isGlobLocked(n) || !t.store.Exists(n) }
+	return !t.demand.OpenAmong(stream, s.names, s.open, lacks) // s.open is usually answered last
 }
-
-// wildKnownLocked reports whether the wildcard has been answered.
-func (t *Table) wildKnownLocked() bool { return t.wild.demanded() && t.hasAnswered(&t.wild) }
 
 // wildVersionLocked is the version of the wildcard set.
 func (t *Table) wildVersionLocked() string {
@@ -268,7 +240,7 @@ func (t *Table) wildOriginVersionLocked() string {
 		return ""
 	}
 	digest, members := t.store.Wildcard()
-	if has := t.store.Sum(t.wild.stream); has.Live != members || has.Digest != digest {
+	if has := t.store.Sum(t.demand.Wildcard().Stream()); has.Live != members || has.Digest != digest {
 		return ""
 	}
 	return stream.version

@@ -34,7 +34,7 @@ func (c *checker) complain(format string, args ...any) {
 func (t *Table) check() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	c := checker{table: t, wrong: t.store.Check()}
+	c := checker{table: t, wrong: append(t.store.Check(), t.demand.Check()...)}
 	c.entries()
 	c.globs()
 	c.demand()
@@ -47,18 +47,16 @@ func (t *Table) check() []string {
 	return c.wrong
 }
 
-// entries checks who is a member of the wildcard set, and the sum of bytes besides the store.
+// entries checks who is a member of the wildcard set, and the sum of bytes besides the store and the
+// demand.
 func (c *checker) entries() {
 	t := c.table
 	for name, e := range t.store.Entries() {
-		if e.Member != (e.CopyFrom(t.wild.stream) != nil) {
+		if e.Member != (e.CopyFrom(t.demand.Wildcard().Stream()) != nil) {
 			c.complain("%q is a member of the wildcard set: %t", name, e.Member)
 		}
 	}
 	bytes := c.resourceErrors() + int64(len(t.extra.fields))
-	for name := range t.interests {
-		bytes += interestSize(name)
-	}
 	for name := range t.errored.names {
 		bytes += erroredSize(name)
 	}
@@ -87,96 +85,45 @@ func (c *checker) resourceErrors() (bytes int64) {
 	return bytes
 }
 
-// demand checks the index from names to subscriptions.
+// demand checks the index from names to subscriptions, and what waits for an answer.
 func (c *checker) demand() {
 	t := c.table
 	one := func(name string, w *interest) {
-		for s := range w.subs.all() {
+		for s := range w.Subscribers().All() {
 			_, named := s.names[name]
-			if t.subs[s.key] != s || w == &t.wild && !s.key.wildcard || w != &t.wild && !named {
+			if t.subs[s.key] != s || w == t.demand.Wildcard() && !s.key.wildcard || w != t.demand.Wildcard() && !named {
 				c.complain("%q is wanted by a subscription that is gone or does not hold it", name)
 			}
 		}
-		if w.seq > t.seq || w.subs.len() > 0 != w.expires.IsZero() && w.seq > 0 {
-			c.complain("%q is wanted by %d subscriptions, and lingers until %v", name, w.subs.len(), w.expires)
-		}
 	}
-	lingering, shed := 0, 0
-	for name, w := range t.interests {
+	for name, w := range t.demand.All() {
 		one(name, w)
-		if !w.expires.IsZero() {
-			lingering++
-		}
-		if w.shed {
-			shed++
-		}
-		if w.stream == Nobody {
+		if w.Stream() == Nobody {
 			if t.store.Get(name) == nil {
 				c.complain("%q is served by nobody, and does not count as absent", name)
 			}
 			continue
 		}
-		stream := &t.streams[w.stream]
-		if _, news := stream.dirty[name]; !news && !w.asked && !w.shed {
-			c.complain("%q is wanted, but nobody will ask for it", name)
-		}
-		_, listed := stream.unanswered[name]
-		listed = listed && (!stream.outdated || t.openLocked(w, name))
-		waits := w.seq > stream.answered
+		waits := !t.demand.Answered(w)
 		if g := t.store.Glob(name); g != nil {
 			waits = waits || g.Live() == 0
 		}
-		if want := waits && t.store.Get(name) == nil && !t.failedLocked(name); listed != want {
-			c.complain("%q waits for an answer: %t, but it is listed so: %t", name, want, listed)
+		if want, open := waits && t.unheardLocked(name), t.demand.Open(w, name); open != want {
+			c.complain("%q waits for an answer: %t, but it is listed so: %t", name, want, open)
 		}
 	}
-	if lingering != t.lingering {
-		c.complain("%d names linger, and %d are counted", lingering, t.lingering)
-	}
-	if shed != t.shed {
-		c.complain("%d names were shed, and %d are counted", shed, t.shed)
-	}
-	one("*", &t.wild)
+	one("*", t.demand.Wildcard())
 	for i := range t.streams {
-		c.stream(i)
+		for name := range t.streams[i].guard.names {
+			if e := t.store.Get(name); e == nil || e.CopyFrom(i) == nil {
+				c.complain("the removal of %q is held back, but leg %d does not hold it", name, i)
+			}
+		}
 	}
 	for s := range t.waiting {
 		if t.subs[s.key] != s || len(s.waits) == 0 {
 			c.complain("a subscription that is gone or needs none waits for an answer")
 		}
-	}
-}
-
-// stream checks what was asked on a stream.
-func (c *checker) stream(i int) {
-	t, stream, wanted := c.table, &c.table.streams[i], 0
-	for _, w := range t.interests {
-		if w.stream == i {
-			wanted++
-		}
-	}
-	for name := range stream.guard.names {
-		if e := t.store.Get(name); e == nil || e.CopyFrom(i) == nil {
-			c.complain("the removal of %q is held back, but leg %d does not hold it", name, i)
-		}
-	}
-	for name, w := range stream.unanswered {
-		if t.interests[name] != w {
-			c.complain("%q waits for an answer, but is not wanted", name)
-		}
-	}
-	wild := t.wild.stream == i && t.wild.demanded()
-	if wild {
-		wanted++
-	}
-	if wild != stream.askedAll && !stream.dirtyAll {
-		c.complain("the wildcard is wanted %t and asked for %t, and that will not change", wild, stream.askedAll)
-	}
-	if wanted != stream.wanted {
-		c.complain("%d names are wanted of leg %d, but %d are counted", wanted, i, stream.wanted)
-	}
-	if stream.answered > stream.asked || stream.asked > t.seq {
-		c.complain("leg %d: answered %d, asked %d, wanted %d", i, stream.answered, stream.asked, t.seq)
 	}
 }
 
@@ -192,13 +139,13 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 		if resource.IsGlob(n) {
 			globs++
 		}
-		if w := t.interests[n]; w == nil {
+		if w := t.demand.Get(n); w == nil {
 			c.complain("%q is subscribed but not wanted", n)
-		} else if !w.subs.has(s) {
+		} else if !w.Subscribers().Has(s) {
 			c.complain("the subscription to %q is not in the index", n)
 		}
 	}
-	if t.wild.subs.has(s) != s.key.wildcard {
+	if t.demand.Wildcard().Subscribers().Has(s) != s.key.wildcard {
 		c.complain("a subscription has the wildcard %t, which the index denies", s.key.wildcard)
 	}
 	if globs != s.globs {

@@ -44,7 +44,7 @@ func (u *updateTxn) set(name string, s table.State) {
 // put makes res the stream's copy. Clients see the copy that arrived last, until its stream
 // releases it. Content that they already have keeps the version that they know (D15).
 func (u *updateTxn) put(res *resource.Resource) {
-	t, wild := u.table, u.by == u.table.wild.stream
+	t, wild := u.table, u.by == u.table.demand.Wildcard().Stream()
 	t.store.ClearUncacheable(res.Key)
 	t.streams[u.by].guard.release(res.Key)
 	delete(t.streams[u.by].removed, res.Key)
@@ -112,7 +112,7 @@ func (u *updateTxn) drop(e *table.Entry) {
 		u.absent(e.Name)
 		return
 	}
-	u.leave(e, table.State{Noticed: u.by == u.table.wild.stream})
+	u.leave(e, table.State{Noticed: u.by == u.table.demand.Wildcard().Stream()})
 }
 
 // leave releases the stream's copy of e, if it has one, and sets e to last, unless another stream
@@ -130,7 +130,7 @@ func (u *updateTxn) leave(e *table.Entry, last table.State) {
 		u.set(e.Name, last)
 		return
 	}
-	u.show(e, table.State{Copy: *rest, Member: rest.Stream == t.wild.stream})
+	u.show(e, table.State{Copy: *rest, Member: rest.Stream == t.demand.Wildcard().Stream()})
 	if seen {
 		u.noteTTL(e, gen, had, false)
 	}
@@ -146,14 +146,14 @@ func (u *updateTxn) remove(spelled string) {
 	gen := t.store.Gen()
 	if e := t.store.Get(name); e != nil && (e.Res != nil || e.Denied) {
 		u.drop(e)
-	} else if w := t.interests[name]; w != nil && w.stream == u.by && !t.store.Knows(name) {
+	} else if w := t.demand.Get(name); w != nil && w.Stream() == u.by && !t.store.Knows(name) {
 		u.absent(name)
 	}
 	t.store.ClearUncacheable(name)
 	if t.store.Gen() > gen {
 		t.store.Spell(name, spelled)
 	}
-	if w := t.interests[name]; w != nil && w.stream == u.by {
+	if w := t.demand.Get(name); w != nil && w.Stream() == u.by {
 		t.answerGlobLocked(name, u.woken)
 	}
 }
@@ -169,5 +169,5 @@ func (u *updateTxn) show(e *table.Entry, s table.State) {
 
 // absent makes name one that is known not to exist.
 func (u *updateTxn) absent(name string) {
-	u.set(name, table.State{Noticed: u.by == u.table.wild.stream})
+	u.set(name, table.State{Noticed: u.by == u.table.demand.Wildcard().Stream()})
 }

@@ -3,194 +3,120 @@ package cache
 import (
 	"time"
 
+	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
 // interest is the interest of all clients in one name, or in the wildcard.
-type interest struct {
-	stream  int // the stream that serves it, or Nobody
-	subs    subscribers
-	seq     uint64    // Table.seq when the interest began
-	size    int32     // of the name in a request on the stream; 0 if it is not asked for
-	asked   bool      // the control plane has been asked
-	booked  bool      // it counts in Group.lingering
-	shed    bool      // it is not asked for; see Feed.Shed
-	expires time.Time // without subscribers: the end of its linger time
-	spelled string    // how it is asked for, "" for the canonical form
-}
+type interest = demand.Interest[*Subscription]
 
-// demandChange is a change of one name that the control plane still has to be sent: subscribe if
-// there is interest in the name on the stream, otherwise unsubscribe.
-type demandChange struct {
-	ghost   bool   // see ghost.go
-	takeSeq uint32 // typeStreamState.takeSeq when the interest ended
-	spelled string // how the name was asked for, or how the control plane spells it; "" for the canonical form
-}
+// subscribers is a set of subscriptions.
+type subscribers = demand.Subscribers[*Subscription]
 
-// demanded reports whether the control plane should serve it: it has subscribers, or had some a
-// moment ago (K10).
-func (w *interest) demanded() bool { return w.subs.len() > 0 || !w.expires.IsZero() }
+// NameCost estimates the memory of a name that only one subscription asks for, in bytes, without
+// the name itself.
+const NameCost = demand.NameCost
 
-// lingers reports whether it has no subscribers any more, but had some a moment ago.
-func (w *interest) lingers() bool { return w != nil && !w.expires.IsZero() }
-
-// askedOf reports whether the name is asked for on a stream, or has to be.
-func (w *interest) askedOf(stream int) bool { return w != nil && w.stream == stream && !w.shed }
-
-func (w *interest) add(s *Subscription) {
-	w.subs.add(s)
-	w.expires = time.Time{}
+// newDemand makes the demand of t.
+func (t *Table) newDemand() demand.Demand[*Subscription] {
+	streams := t.group.cache.cfg.Streams
+	cfg := demand.Config{
+		Route:    t.streamOf,
+		Wildcard: t.group.cache.cfg.Route(t.Type, everything),
+		Bounds:   make([]int, len(streams)),
+		EmptyGlob: func(name string) bool {
+			g := t.store.Glob(name)
+			return g != nil && g.Live() == 0
+		},
+	}
+	for i := range streams {
+		cfg.Bounds[i] = streams[i].MaxNames
+	}
+	return demand.New[*Subscription](cfg)
 }
 
 // addInterestLocked records that s asks for name. spelled is the client's spelling if that differs,
 // otherwise "". t.mu must be held.
 func (t *Table) addInterestLocked(s *Subscription, name, spelled string) {
-	w := t.interests[name]
+	w := t.demand.Get(name)
 	if w == nil {
-		t.seq++
-		w = &interest{stream: t.streamOf(name), seq: t.seq}
-		t.putInterestLocked(name, w)
-		t.bytes += interestSize(name)
-		if e := t.store.Get(name); e != nil && e.Res == nil && w.stream != t.wild.stream && !t.askedForLocked(e) {
+		w = t.demand.Begin(name, spelled)
+		if e := t.store.Get(name); e != nil && e.Res == nil && w.Stream() != t.demand.Wildcard().Stream() && !t.askedForLocked(e) {
 			t.expireTombstoneLocked(e) // its absence from the wildcard set proves nothing about the name (D11)
 		}
 		if resource.IsGlob(name) {
 			t.store.AddGlob(name)
 		}
-		w.spelled = spelled
-		t.askForLocked(w, name)
+		if t.demand.Ask(w, name, t.unheardLocked(name)) {
+			t.nearLocked(w.Stream())
+		}
 		t.restoreNameLocked(name, w)
 	}
-	if !w.expires.IsZero() {
-		t.lingering--
-		t.unbookLocked(w, name)
-	}
-	w.add(s)
+	t.unbookLocked(w, name)
+	t.demand.Join(w, s)
 	s.countPerStream(w, 1)
 	t.dependLocked(s, w)
-	if t.openLocked(w, name) {
+	if t.demand.Open(w, name) {
 		s.open = name
 	}
 }
 
-func (t *Table) putInterestLocked(name string, w *interest) {
-	t.interests[name] = w
-	if t.nextInterests != nil {
-		t.nextInterests[name] = w
-	}
+// unheardLocked reports whether nothing was received of a name.
+func (t *Table) unheardLocked(name string) bool {
+	return t.store.Get(name) == nil && !t.failedLocked(name)
 }
 
 // denyLocked makes those of names absent that no stream serves. It wakes no subscription: only the
 // client that asks for them at this moment sees it. t.mu must be held.
 func (t *Table) denyLocked(names []string) {
 	for _, n := range names {
-		if w := t.interests[n]; w.stream == Nobody && t.store.Get(n) == nil {
+		if w := t.demand.Get(n); w.Stream() == Nobody && t.store.Get(n) == nil {
 			t.setLocked(n, table.State{}, t.store.Next(), make(map[*Subscription]struct{}))
 		}
 	}
 }
 
-// askForLocked makes the stream of a new name ask for it. If the control plane has not yet been
-// sent the end of an earlier interest, it is asked in the spelling that it knows. t.mu must be
-// held.
-func (t *Table) askForLocked(w *interest, name string) {
-	if w.stream == Nobody {
-		return
-	}
-	stream := &t.streams[w.stream]
-	stream.dropGhostLocked(name)
-	before, dirty := stream.dirty[name]
-	if dirty {
-		w.asked, w.spelled = true, before.spelled
-	}
-	stream.dirty[name] = before
-	stream.wanted++
-	t.measureLocked(stream, w, name)
-	if t.store.Get(name) == nil && !t.failedLocked(name) {
-		stream.unanswered[name] = w
-	}
-}
-
 func (t *Table) addWildcardInterestLocked(s *Subscription) {
-	begins := !t.wild.demanded()
-	if begins {
+	if !t.demand.Wildcard().Demanded() {
 		t.dropRestLocked()
-		t.seq++
-		t.wild = interest{stream: t.wild.stream, seq: t.seq}
-		if stream := t.wildStream(); stream != nil {
-			stream.dirtyAll = true
-			stream.wanted++
-			stream.dropGhostsLocked()
-		}
 	}
-	t.wild.add(s)
-	if begins {
+	if t.demand.JoinWildcard(s) {
 		t.restoreWildcardLocked()
 	}
-	s.countPerStream(&t.wild, 1)
-	t.dependLocked(s, &t.wild)
+	s.countPerStream(t.demand.Wildcard(), 1)
+	t.dependLocked(s, t.demand.Wildcard())
 }
 
 // wildStream is the stream that serves the wildcard, nil if none does.
 func (t *Table) wildStream() *typeStreamState {
-	if t.wild.stream == Nobody {
+	if t.demand.Wildcard().Stream() == Nobody {
 		return nil
 	}
-	return &t.streams[t.wild.stream]
+	return &t.streams[t.demand.Wildcard().Stream()]
 }
 
 // dropInterestLocked records that s no longer asks for name. The name stays subscribed for the
 // linger time, so that reconnecting clients find it (K10), unless there are too many: clients may
 // keep asking for new names. t.mu must be held.
 func (t *Table) dropInterestLocked(s *Subscription, name string) {
-	w := t.interests[name]
+	w := t.demand.Get(name)
 	if w == nil {
 		return
 	}
-	w.subs.remove(s)
 	s.countPerStream(w, -1)
-	if w.subs.len() > 0 {
+	if !t.demand.Leave(w, s, time.Now()) {
 		return
 	}
-	w.expires = time.Now()
-	if t.lingering++; t.lingering <= t.group.cache.cfg.Lingering && t.group.mayLinger(interestSize(name)) {
-		w.booked = true
-		w.expires = w.expires.Add(t.group.lingers())
+	if t.demand.Lingering() <= t.group.cache.cfg.Lingering && t.group.mayLinger(demand.Cost(name)) {
+		w.Linger(t.group.lingers())
 	}
-	t.group.lingerFrom(w.expires)
+	t.group.lingerFrom(w.Expires())
 }
 
 func (t *Table) dropWildcardInterestLocked(s *Subscription) {
-	t.wild.subs.remove(s)
-	s.countPerStream(&t.wild, -1)
-	if t.wild.subs.len() == 0 {
-		t.wild.expires = time.Now().Add(t.group.lingers())
-		t.group.lingerFrom(t.wild.expires)
+	s.countPerStream(t.demand.Wildcard(), -1)
+	if until := time.Now().Add(t.group.lingers()); t.demand.LeaveWildcard(s, until) {
+		t.group.lingerFrom(until)
 	}
-}
-
-// stopAskingLocked reverses askForLocked.
-func (t *Table) stopAskingLocked(w *interest, name string) {
-	if w.stream == Nobody {
-		return
-	}
-	stream := &t.streams[w.stream]
-	delete(stream.unanswered, name)
-	delete(stream.absent, name)
-	stream.wanted--
-	t.unmeasureLocked(stream, w)
-	switch {
-	case w.shed: // the stream already unsubscribes
-	case w.asked:
-		t.dropLocked(stream, w, name)
-	default:
-		delete(stream.dirty, name)
-	}
-}
-
-// dropLocked makes a stream unsubscribe from a name that it has asked for.
-func (t *Table) dropLocked(stream *typeStreamState, w *interest, name string) {
-	ghost := stream.dirty[name].ghost // it may have been one when the interest began
-	stream.dirty[name] = demandChange{ghost: ghost, takeSeq: stream.takeSeq, spelled: w.spelled}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -13,10 +14,10 @@ import (
 // two streams can cause. It returns when to check again, zero for never: interests that begin to
 // linger meanwhile schedule that themselves, see [Group.lingerFrom]. t.mu must not be held.
 func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
-	over := func(w *interest) bool { return w.lingers() && !w.expires.After(now) }
+	over := func(w *interest) bool { return w.Lingers() && !w.Expires().After(now) }
 	soon := func(w *interest) {
-		if w.lingers() && (next.IsZero() || w.expires.Before(next)) {
-			next = w.expires
+		if w.Lingers() && (next.IsZero() || w.Expires().Before(next)) {
+			next = w.Expires()
 		}
 	}
 	t.endNames(t.namesThat(func(w *interest) bool {
@@ -27,11 +28,11 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 		return true
 	}), over, woken)
 	t.mu.Lock()
-	leaves := over(&t.wild)
+	leaves := over(t.demand.Wildcard())
 	if leaves {
 		t.leaveWildcardLocked()
 	} else {
-		soon(&t.wild)
+		soon(t.demand.Wildcard())
 	}
 	t.mu.Unlock()
 	if leaves {
@@ -49,7 +50,7 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 func (t *Table) endNames(names []string, is func(*interest) bool, woken map[*Subscription]struct{}) {
 	for some := range slices.Chunk(names, t.group.cache.step) {
 		t.mu.Lock()
-		t.endInterestsLocked(slices.DeleteFunc(some, func(n string) bool { return !is(t.interests[n]) }), woken)
+		t.endInterestsLocked(slices.DeleteFunc(some, func(n string) bool { return !is(t.demand.Get(n)) }), woken)
 		t.recheckHeadLocked(woken)
 		t.mu.Unlock() // the control plane is asked after the last step
 	}
@@ -59,7 +60,7 @@ func (t *Table) endNames(names []string, is func(*interest) bool, woken map[*Sub
 // any more. The caller runs tidy after the last of them. t.mu must be held.
 func (t *Table) endInterestsLocked(names []string, woken map[*Subscription]struct{}) {
 	for _, name := range names {
-		t.endInterestLocked(t.interests[name], name)
+		t.endInterestLocked(t.demand.Get(name), name)
 	}
 	for _, name := range names {
 		t.store.EachOf(name, func(e *table.Entry) { t.dropUnwantedLocked(e, woken) })
@@ -74,7 +75,7 @@ func (t *Table) endInterestsLocked(names []string, woken map[*Subscription]struc
 func (t *Table) tidy() {
 	t.forgetUnwanted()
 	t.mu.Lock()
-	many := t.expired > spacious
+	many := t.expired > demand.Spacious
 	t.expired = 0
 	t.mu.Unlock()
 	if many {
@@ -82,19 +83,10 @@ func (t *Table) tidy() {
 	}
 }
 
-// spacious is how many names may be missing from a map before a copy replaces it: maps do not
-// shrink by themselves, and clearing one costs as much as it ever held.
-const spacious = 1024
-
 // leaveWildcardLocked ends the demand for the wildcard. dropMembers has to follow. t.mu must be
 // held.
 func (t *Table) leaveWildcardLocked() {
-	t.wild = interest{stream: t.wild.stream}
-	if stream := t.wildStream(); stream != nil {
-		stream.dirtyAll = true
-		stream.wanted--
-		t.leftAsked = stream.askedAll
-	}
+	t.leftAsked = t.demand.EndWildcard()
 	t.leaving = true
 }
 
@@ -135,11 +127,11 @@ func (t *Table) dropUnwantedLocked(e *table.Entry, woken map[*Subscription]struc
 		}
 	}
 	switch {
-	case e.Res != nil, t.interests[e.Name] != nil, t.askedForLocked(e):
+	case e.Res != nil, t.demand.Get(e.Name) != nil, t.askedForLocked(e):
 	case e.Denied && t.coveredLocked(e.Stream, e.Name, e.Former): // clients may hold it
-	case !t.wild.demanded():
+	case !t.demand.Wildcard().Demanded():
 		t.forgetEntryLocked(e)
-	case t.streamOf(e.Name) != t.wild.stream: // else the absence is still confirmed
+	case t.streamOf(e.Name) != t.demand.Wildcard().Stream(): // else the absence is still confirmed
 		t.expireTombstoneLocked(e)
 	}
 }
@@ -147,7 +139,7 @@ func (t *Table) dropUnwantedLocked(e *table.Entry, woken map[*Subscription]struc
 // askedForLocked reports whether clients ask for e by another name than its own, or asked for a
 // former one.
 func (t *Table) askedForLocked(e *table.Entry) bool {
-	return t.globWantedLocked(e.Name) || slices.ContainsFunc(e.Former, func(a string) bool { return t.interests[a] != nil })
+	return t.globWantedLocked(e.Name) || slices.ContainsFunc(e.Former, func(a string) bool { return t.demand.Get(a) != nil })
 }
 
 // releaseCopyLocked releases the copy h of e, which has no interest on its stream any more. t.mu
@@ -155,17 +147,8 @@ func (t *Table) askedForLocked(e *table.Entry) bool {
 func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subscription]struct{}) {
 	stream := &t.streams[h.Stream]
 	stream.version = "" // the content is no longer what the control plane sent
-	_, sent := stream.dirty[e.Name]
-	switch {
-	case h.Stream == t.wild.stream && (stream.askedAll || t.leaving && t.leftAsked):
-		// go-control-plane believes that the relay holds what a wildcard brought, until its name is
-		// unsubscribed, too.
-		stream.dropBroughtLocked(e.Name, h.Res.Name, false)
-	case stream.differences && !sent:
-		// It arrived during an interest that the control plane had not been sent: it crossed the
-		// end of an earlier interest.
-		stream.addGhostLocked(e.Name, h.Res.Name)
-	}
+	brought := h.Stream == t.demand.Wildcard().Stream() && (t.demand.Stream(h.Stream).WildcardAsked() || t.leaving && t.leftAsked)
+	t.demand.Release(h.Stream, e.Name, h.Res.Name, brought)
 	u := updateTxn{table: t, by: h.Stream, first: t.store.Gen() + 1, woken: woken}
 	fallback := t.fallbackStreamLocked(e)
 	switch {
@@ -180,7 +163,7 @@ func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subsc
 		stream.guard.release(e.Name)
 		t.store.Count(fallback, nil, h.Res)
 		t.streams[fallback].version = ""
-		u.show(e, table.State{Copy: table.Copy{Stream: fallback, Res: h.Res, TTLState: h.TTLState}, Member: fallback == t.wild.stream})
+		u.show(e, table.State{Copy: table.Copy{Stream: fallback, Res: h.Res, TTLState: h.TTLState}, Member: fallback == t.demand.Wildcard().Stream()})
 	}
 }
 
@@ -191,8 +174,8 @@ func (t *Table) fallbackStreamLocked(e *table.Entry) int {
 		names = append(names, g.Name)
 	}
 	for _, n := range names {
-		if w := t.interests[n]; w != nil && w.stream != Nobody {
-			return w.stream
+		if w := t.demand.Get(n); w != nil && w.Stream() != Nobody {
+			return w.Stream()
 		}
 	}
 	return Nobody
@@ -200,12 +183,12 @@ func (t *Table) fallbackStreamLocked(e *table.Entry) int {
 
 // coveredLocked reports whether a stream has interest in name (C10).
 func (t *Table) coveredLocked(by int, name string, aliases []string) bool {
-	if t.wild.stream == by && t.wild.demanded() {
+	if t.demand.WildcardOn(by) {
 		return true
 	}
 	asked := func(n string) bool {
-		w := t.interests[n]
-		return w != nil && w.stream == by
+		w := t.demand.Get(n)
+		return w != nil && w.Stream() == by
 	}
 	if asked(name) || slices.ContainsFunc(aliases, asked) {
 		return true

@@ -82,7 +82,7 @@ func demandChanges(t *testing.T, delta bool, seed uint64) (between int) {
 			t.Fatalf("seed %d: there is always more to ask for", seed)
 		}
 	}
-	want := slices.Sorted(maps.Keys(table.interests))
+	want := table.wanted()
 	if got := slices.Sorted(maps.Keys(origin.holds)); !slices.Equal(got, want) {
 		t.Fatalf("seed %d: the control plane was asked for %v, expected %v", seed, got, want)
 	}

@@ -3,13 +3,14 @@ package cache
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
 
-// demand formats one type's demand: what to subscribe to, what to unsubscribe from, and the
+// changesOf formats one type's demand: what to subscribe to, what to unsubscribe from, and the
 // wildcard if it is news.
-func demand(ds []Demand) (out []string) {
+func changesOf(ds []Demand) (out []string) {
 	for _, d := range ds {
 		for _, n := range d.Subscribe {
 			out = append(out, "+"+n)
@@ -28,7 +29,7 @@ func demand(ds []Demand) (out []string) {
 
 func expectDemand(t *testing.T, w *world, all bool, want ...string) {
 	t.Helper()
-	if got := demand(w.feed.TakeDemand(all, false)); !slices.Equal(got, want) {
+	if got := changesOf(w.feed.TakeDemand(all, false)); !slices.Equal(got, want) {
 		t.Fatalf("asked for %q, expected %q", got, want)
 	}
 }
@@ -73,18 +74,20 @@ func TestDemandIsTheUnion(t *testing.T) {
 // expireAll ends all linger times.
 func (w *world) expireAll(c *client) {
 	c.table.mu.Lock()
-	for _, want := range c.table.interests {
-		if !want.expires.IsZero() {
-			want.expires = want.expires.Add(-w.cache.cfg.Linger)
+	all := []*interest{c.table.demand.Wildcard()}
+	for _, want := range c.table.demand.All() {
+		all = append(all, want)
+	}
+	var at time.Time
+	for _, want := range all {
+		if want.Lingers() {
+			booked := want.Unbook()
+			if want.Linger(-w.cache.cfg.Linger); !booked {
+				want.Unbook()
+			}
 		}
-	}
-	if !c.table.wild.expires.IsZero() {
-		c.table.wild.expires = c.table.wild.expires.Add(-w.cache.cfg.Linger)
-	}
-	at := c.table.wild.expires
-	for _, want := range c.table.interests {
-		if want.expires.After(at) {
-			at = want.expires
+		if want.Expires().After(at) {
+			at = want.Expires()
 		}
 	}
 	c.table.mu.Unlock()

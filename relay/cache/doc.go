@@ -9,7 +9,8 @@
 // and the table keeps its entries in the order of their last change. So applying a change, and
 // answering what changed since generation G, cost as much as there are changes, whatever the
 // table's size. An entry without a resource is a tombstone: the name is known to be absent. Package
-// table has the entries, without a lock; the Table is the lock, the clients and what they ask for.
+// table has the entries, and package demand what clients ask for and what each stream was asked,
+// without a lock; the Table is the lock and the clients.
 //
 // A [Subscription] is a set of names, the wildcard, or both. Clients watch a table through a
 // [Watcher], which links them to a Subscription; equal subscriptions are one shared object. A
@@ -52,7 +53,7 @@
 //
 //  1. fanout calls [Table.Adopt] for a list that some client already has, or [Table.Replace] or
 //     [Table.Edit] (edit.go; edit_steps.go for many names).
-//  2. Names with a first or without a last subscription change the demand (demand.go). Lingering ends
+//  2. Names with a first or without a last subscription change the demand (demand.go; its state is in package demand). Lingering ends
 //     by a timer of the group (demand_end.go).
 //  3. The table is unlocked, and [Feed.News] signals the runner, which calls [Feed.TakeDemand]
 //     (demand_take.go) and sends a request.
@@ -68,8 +69,8 @@
 //
 // Table.yielding, which serializes the search for names to drop, is taken before all of them. A
 // method whose name ends in Locked is called with the mu of its table held, unless its comment
-// names another lock. With the race detector, a use of the store of a table without its mu panics,
-// as does a change by a reader. [Config.Run], [Config.Wake], [Config.Alarm] and [Config.NamesNear]
+// names another lock. With the race detector, a use of the store or the demand of a table without its
+// mu panics, as does a change by a reader. [Config.Run], [Config.Wake], [Config.Alarm] and [Config.NamesNear]
 // are called without a lock.
 //
 // Nothing here blocks on a client or on the network. A writer changes the table, marks the
@@ -83,8 +84,8 @@
 //
 //	keys                 cache.go, group.go, peer.go, private.go, slept.go
 //	tables               table.go, copy.go, aliases.go, glob.go, spelling.go, gap.go, steps.go
-//	subscriptions        subscription.go, subscribers.go, watcher.go, edit.go, edit_steps.go
-//	demand               demand.go, demand_take.go, demand_end.go, linger.go, ghost.go; the bounds on
+//	subscriptions        subscription.go, watcher.go, edit.go, edit_steps.go
+//	demand               demand.go, demand_take.go, demand_end.go, linger.go; the bounds on
 //	                     names: names_size.go, names_fair.go
 //	upstream streams     origin_stream.go, feed.go, feeds.go, apply.go, claims.go, fresh.go
 //	other nodes          needs.go, first.go, late.go

@@ -145,12 +145,7 @@ func (t *Table) Leave(w *Watcher) {
 
 // unlockAndSignal unlocks t.mu and signals the feeds that have to ask for more or less.
 func (t *Table) unlockAndSignal() {
-	var news uint64
-	for i := range t.streams {
-		if t.streams[i].hasNews() {
-			news |= 1 << i
-		}
-	}
+	news := t.demand.Changed()
 	retired := t.retired
 	t.retired = nil
 	t.mu.Unlock()

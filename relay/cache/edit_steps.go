@@ -196,14 +196,14 @@ func (st *steps) step(wildcard bool, done Edited) {
 		key.add(&t.seeds, n)
 	}
 	for i := range st.left {
-		st.left[i] += t.streams[i].size
-		t.reserved[i] += t.streams[i].size
+		st.left[i] += t.demand.Stream(i).Size()
+		t.reserved[i] += t.demand.Stream(i).Size()
 	}
 	t.askAgainLocked(done.Added)
 	t.reshapeLocked(st.sub, key, done)
 	for i := range st.left { // what has been added is counted there
-		st.left[i] -= t.streams[i].size
-		t.reserved[i] -= t.streams[i].size
+		st.left[i] -= t.demand.Stream(i).Size()
+		t.reserved[i] -= t.demand.Stream(i).Size()
 	}
 	if t.pendingRestore != nil {
 		t.recheckHeadLocked(t.woken)

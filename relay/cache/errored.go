@@ -90,7 +90,7 @@ func (t *Table) mostErroredLocked() int {
 	if t.pendingRestore != nil {
 		n = max(n, len(t.pendingRestore.snapshot.Resources))
 	}
-	return n + len(t.interests)
+	return n + t.demand.Len()
 }
 
 // rememberLocked records that clients are sent an error of name, from since on; zero if that is

@@ -134,12 +134,12 @@ func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 func (f *Feed) absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) (Update, bool) {
 		unknown := t.unknownLocked(f.stream, names)
-		if stream := &t.streams[f.stream]; stream.answered == 0 {
-			stream.confidence.NamesAssumed()
+		if !t.demand.Stream(f.stream).HasAnswered() {
+			t.streams[f.stream].confidence.NamesAssumed()
 		} else {
 			t.noteAbsentLocked(f.stream, unknown)
 		}
-		return Update{Type: typ, Removed: unknown, Partial: true, assumed: t.streams[f.stream].answered == 0}, true
+		return Update{Type: typ, Removed: unknown, Partial: true, assumed: !t.demand.Stream(f.stream).HasAnswered()}, true
 	})
 }
 
@@ -166,7 +166,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	holds := t.takeHoldsLocked()
-	outdated := t.streams[f.stream].outdated
+	outdated := t.demand.Stream(f.stream).Outdated()
 	t.unlockAndSignal()
 	if outdated {
 		t.forgetAnswered(f.stream)
@@ -228,13 +228,13 @@ func (t *Table) wasAbsentLocked(stream int, name string) bool {
 func (t *Table) unknownLocked(stream int, names []string) (unknown []string) {
 	for _, spelled := range names {
 		n := resource.Canonical(spelled)
-		w := t.interests[n]
-		if w == nil || w.stream != stream {
+		w := t.demand.Get(n)
+		if w == nil || w.Stream() != stream {
 			continue
 		}
 		if !t.store.Knows(n) && !t.failedLocked(n) || // an error is known, too (C16)
-			t.wasAbsentLocked(w.stream, n) ||
-			t.isGlobLocked(n) && t.openLocked(w, n) {
+			t.wasAbsentLocked(w.Stream(), n) ||
+			t.isGlobLocked(n) && t.demand.Open(w, n) {
 			unknown = append(unknown, spelled)
 		}
 	}
@@ -255,13 +255,13 @@ func (f *Feed) Waiting(but func(*resource.Type) bool) bool {
 
 func (t *Table) waitingForOrigin(stream int) bool {
 	t.mu.RLock()
-	lacks := t.lacksWildcardLocked(stream)
+	lacks := t.demand.LacksWildcard(stream)
 	t.mu.RUnlock()
 	if lacks {
 		return true
 	}
-	for n, w := range inSteps(t, t.mu.reading(), &t.interests) {
-		if w.askedOf(stream) && !t.store.Knows(n) {
+	for n, w := range t.interestsInSteps(t.mu.reading()) {
+		if w.AskedOf(stream) && !t.store.Knows(n) {
 			return true
 		}
 	}
@@ -272,8 +272,7 @@ func (t *Table) waitingForOrigin(stream int) bool {
 func (f *Feed) Types() (types []*resource.Type) {
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
-		stream := &t.streams[f.stream]
-		concerned := stream.wanted+t.store.Sum(f.stream).Live > 0
+		concerned := t.demand.Stream(f.stream).Wanted()+t.store.Sum(f.stream).Live > 0
 		t.mu.RUnlock()
 		if concerned {
 			types = append(types, t.Type)

@@ -55,10 +55,10 @@ func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
 		return false
 	}
 	stream := &t.streams[by]
-	if whole || stream.postponed || stream.asked == 0 {
+	if whole || stream.postponed || !t.demand.Stream(by).HasAsked() {
 		return t.lacksLocked(by) != NeedNothing && t.group.asksFirst(by)
 	}
-	return stream.dirtyAll && t.lacksWildcardLocked(by) && t.group.asksFirst(by)
+	return t.demand.Stream(by).WildcardChanged() && t.demand.LacksWildcard(by) && t.group.asksFirst(by)
 }
 
 // heldElsewhere is what another node reported about the removals that it holds back.

@@ -28,7 +28,7 @@ func (f *Feed) Doubt() {
 		t.mu.Lock()
 		if stream := &t.streams[f.stream]; t.store.Gen() > 0 {
 			t.effectLocked(f.stream, stream.confidence.Moved(), nil)
-			if stream.wanted > 0 {
+			if t.demand.Stream(f.stream).Wanted() > 0 {
 				t.askedAgainLocked(f.stream, now)
 			}
 		}
@@ -70,7 +70,7 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 	t.mu.RLock()
 	for i := range t.streams {
 		stream := &t.streams[i]
-		if stream.wanted > 0 {
+		if t.demand.Stream(i).Wanted() > 0 {
 			wanted |= 1 << i
 		}
 		if stream.confidence.Is(confidence.Older, now) {

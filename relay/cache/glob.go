@@ -16,10 +16,10 @@ import (
 func (t *Table) noteGlobLocked(e *table.Entry, old *resource.Resource, first uint64, woken map[*Subscription]struct{}) {
 	g := e.Glob()
 	switch {
-	case g == nil || (old == nil) == (e.Res == nil) || t.interests[g.Name] == nil:
+	case g == nil || (old == nil) == (e.Res == nil) || t.demand.Get(g.Name) == nil:
 	case old == nil:
-		if w := t.interests[g.Name]; t.hasAnswered(w) {
-			t.closeLocked(w, g.Name)
+		if w := t.demand.Get(g.Name); t.demand.Answered(w) {
+			t.demand.Close(w, g.Name)
 		}
 	case g.Live() == 0:
 		t.store.Next()
@@ -27,56 +27,25 @@ func (t *Table) noteGlobLocked(e *table.Entry, old *resource.Resource, first uin
 	}
 }
 
-// closeLocked records that name needs no answer any more.
-func (t *Table) closeLocked(w *interest, name string) {
-	if w.stream != Nobody {
-		delete(t.streams[w.stream].unanswered, name)
-	}
-}
-
 // answerGlobLocked records that the control plane has nothing more to send about a glob whose
 // members were known before it was asked for.
 func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) {
-	w := t.interests[name]
-	if w == nil || !t.isGlobLocked(name) || !t.openLocked(w, name) {
+	w := t.demand.Get(name)
+	if w == nil || !t.isGlobLocked(name) || !t.demand.Open(w, name) {
 		return
 	}
-	w.seq = min(w.seq, t.streams[w.stream].answered)
-	t.closeLocked(w, name)
-	for s := range w.subs.all() {
+	t.demand.Presume(w)
+	t.demand.Close(w, name)
+	for s := range w.Subscribers().All() {
 		woken[s] = struct{}{}
 	}
-}
-
-// openLocked reports whether the interest w in name waits for an answer.
-func (t *Table) openLocked(w *interest, name string) bool {
-	if w.stream == Nobody {
-		return false
-	}
-	stream := &t.streams[w.stream]
-	if _, listed := stream.unanswered[name]; !listed || w.seq > stream.answered {
-		return listed
-	}
-	// An answer for other names is none for a glob of which nothing has arrived.
-	g := t.store.Glob(name)
-	return g != nil && g.Live() == 0
 }
 
 // forgetAnswered removes the names that have been answered from the unanswered ones of a stream, in
 // steps: if very many are answered at once, they stay in the list until then. t.mu must not be
 // held.
 func (t *Table) forgetAnswered(by int) {
-	stream := &t.streams[by]
-	for n, w := range inSteps(t, &t.mu, &stream.unanswered) {
-		if !t.openLocked(w, n) {
-			delete(stream.unanswered, n)
-		}
-	}
-	t.mu.Lock()
-	stream.outdated = false
-	stream.unanswered = fittedLocked(t, stream.unanswered)
-	t.moved++
-	t.mu.Unlock()
+	t.inPauses(&t.mu, func(step int, pause func()) { t.demand.ForgetAnswered(by, step, pause) })
 	t.group.signalNeeds()
 }
 
@@ -87,10 +56,10 @@ func (t *Table) globWantedLocked(name string) bool {
 	}
 	if e := t.store.Get(name); e != nil {
 		g := e.Glob()
-		return g != nil && t.interests[g.Name] != nil
+		return g != nil && t.demand.Get(g.Name) != nil
 	}
 	g := resource.GlobOf(name)
-	return g != "" && t.interests[g] != nil
+	return g != "" && t.demand.Get(g) != nil
 }
 
 // isGlobLocked reports whether a name is that of a glob with present or past interest.

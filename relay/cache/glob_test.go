@@ -109,14 +109,14 @@ func TestSpellingsOfStreams(t *testing.T) {
 		})
 		c := w.client(clusters, false, asked)
 		two := w.stream(1)
-		equal(t, "asked", demand(two.TakeDemand(true, false)), []string{"+" + asked})
+		equal(t, "asked", changesOf(two.TakeDemand(true, false)), []string{"+" + asked})
 		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res(called, "1")}, Differences: true}) // not requested on this stream
 		wild := w.client(clusters, true)
 		equal(t, "all that is asked", two.TakeDemand(true, true)[0].Names, []string{asked})
 		c.table.Replace(&c.w, false, nil)
 		w.expireAll(c)
 		expectDemand(t, w, false, "-"+called, "+*")
-		equal(t, "dropped", demand(two.TakeDemand(false, false)), []string{"-" + asked})
+		equal(t, "dropped", changesOf(two.TakeDemand(false, false)), []string{"-" + asked})
 		wild.table.Leave(&wild.w)
 	}
 }

@@ -119,11 +119,11 @@ func (g *Group) resumeLocked() {
 		t.mu.Lock()
 		for i := range t.streams {
 			stream := &t.streams[i]
-			if known := t.store.Gen() > 0 || stream.answered > 0; !known { // also knowledge that names are absent
+			if known := t.store.Gen() > 0 || t.demand.Stream(i).HasAnswered(); !known { // also knowledge that names are absent
 				continue
 			}
 			t.effectLocked(i, stream.confidence.Resumed(t.store.Sum(i).Live > 0), nil)
-			if stream.wanted > 0 {
+			if t.demand.Stream(i).Wanted() > 0 {
 				stream.confidence.HoldBegan()
 			}
 		}

@@ -15,7 +15,7 @@ import (
 // noteUnjudgedLocked records that the answer which arrived at now is the first complete one for the
 // wildcard of a stream. live is how many resources the stream had before.
 func (t *Table) noteUnjudgedLocked(by, live int, now time.Time) {
-	if live == 0 && t.Type.FullState && t.group.cache.guards() && t.lacksWildcardLocked(by) {
+	if live == 0 && t.Type.FullState && t.group.cache.guards() && t.demand.LacksWildcard(by) {
 		t.streams[by].unjudged = now
 	}
 }

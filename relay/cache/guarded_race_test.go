@@ -4,8 +4,8 @@ package cache
 
 import "testing"
 
-// TestStoreNeedsLock: with the race detector, a use of a table's store without the lock panics, as
-// does a change by a reader.
+// TestStoreNeedsLock: with the race detector, a use of a table's store or demand without the lock
+// panics, as does a change by a reader.
 func TestStoreNeedsLock(t *testing.T) {
 	w := newWorld(t, Config{})
 	defer w.close()
@@ -19,6 +19,12 @@ func TestStoreNeedsLock(t *testing.T) {
 		"change as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.store.AddGlob("a") }, true},
 		"change without the lock": {func(t *Table) { t.store.AddGlob("a") }, true},
 		"change under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.store.AddGlob("a") }, false},
+
+		"read the demand without the lock":   {func(t *Table) { t.demand.Get("a") }, true},
+		"read the demand under the lock":     {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.demand.Get("a") }, false},
+		"change the demand as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.demand.Discard("b") }, true},
+		"change the demand without the lock": {func(t *Table) { t.demand.Discard("b") }, true},
+		"change the demand under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.demand.Discard("b") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"maps"
+	"slices"
 
 	"xdsrelay/relay/cache/table"
 )
@@ -53,4 +54,25 @@ func (t *Table) all() map[string]*table.Entry {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return maps.Collect(t.store.Entries())
+}
+
+// wanted returns the names with interest, sorted.
+func (t *Table) wanted() []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Sorted(maps.Keys(maps.Collect(t.demand.All())))
+}
+
+// askedSize is the size of the names that a stream asks for.
+func (t *Table) askedSize(stream int) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.demand.Stream(stream).Size()
+}
+
+// hasAnswered reports whether a stream's control plane has ever answered.
+func (t *Table) hasAnswered(stream int) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.demand.Stream(stream).HasAnswered()
 }

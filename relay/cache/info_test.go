@@ -66,19 +66,25 @@ func TestKeysDown(t *testing.T) {
 
 // TestCheckFindsDamage: the check reports a broken table.
 func TestCheckFindsDamage(t *testing.T) {
+	locked := func(damage func(*Table, *client)) func(*Table, *client) {
+		return func(t *Table, c *client) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			damage(t, c)
+		}
+	}
 	for want, damage := range map[string]func(*Table, *client){
 		"bytes":                      func(t *Table, _ *client) { t.bytes++ },
 		"beyond":                     func(*Table, *client) {},
-		"not wanted":                 func(t *Table, _ *client) { delete(t.interests, "a") },
-		"nobody will ask":            func(t *Table, _ *client) { clear(t.streams[0].dirty) },
+		"not wanted":                 locked(func(t *Table, _ *client) { t.demand = t.newDemand() }),
+		"nobody will ask":            locked(func(t *Table, _ *client) { t.demand.Discard("a") }),
 		"another content":            func(_ *Table, c *client) { c.w.sub.names["x"] = struct{}{} },
 		"counts 2":                   func(_ *Table, c *client) { c.w.sub.count++ },
 		"but counts 7":               func(_ *Table, c *client) { c.w.sub.live = 7 },
 		"waits":                      func(t *Table, _ *client) { t.waiting[&Subscription{}] = struct{}{} },
-		"answered 9":                 func(t *Table, _ *client) { t.streams[0].answered = 9 },
 		"a subscription to it is at": func(_ *Table, c *client) { c.w.sub.gen = 0 },
-		"the wildcard is wanted":     func(t *Table, _ *client) { t.streams[0].askedAll = true },
-		"the index denies":           func(t *Table, c *client) { t.wild.subs.add(c.w.sub) },
+		"that is gone":               locked(func(t *Table, _ *client) { t.demand.JoinWildcard(&Subscription{}) }),
+		"the index denies":           locked(func(t *Table, c *client) { t.demand.JoinWildcard(c.w.sub) }),
 	} {
 		if want == "beyond" {
 			damage, want = func(t *Table, _ *client) { t.entryOf("a").Gen = 99 }, "changed at generation 99"

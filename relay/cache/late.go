@@ -150,7 +150,7 @@ func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *Mass
 			}
 		}
 	}
-	whole := t.Type.FullState && r.snapshot.Wildcard && t.wild.stream == by && t.wild.demanded() && t.hasAnswered(&t.wild)
+	whole := t.Type.FullState && r.snapshot.Wildcard && t.demand.Wildcard().Stream() == by && t.demand.Wildcard().Demanded() && t.demand.Answered(t.demand.Wildcard())
 	whole = whole && (len(never)*100 > t.group.cache.cfg.MaxRemovalPercent*of || len(never) > 0 && t.store.Sum(by).Live == 0)
 	gone, change := make(map[string]struct{}), updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken}
 	for _, res := range never {

@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 
+	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/cache/table"
 )
 
@@ -30,12 +31,12 @@ func (t *Table) forgetUnservedOf(names []string) {
 	defer t.mu.Unlock()
 	var ended []string
 	for _, name := range names {
-		w := t.interests[name]
+		w := t.demand.Get(name)
 		if w == nil {
 			continue
 		}
 		t.unbookLocked(w, name)
-		if served := false; w.subs.len() == 0 {
+		if served := false; w.Subscribers().Len() == 0 {
 			t.store.EachOf(name, func(e *table.Entry) { served = served || e.Res != nil })
 			if !served {
 				ended = append(ended, name)
@@ -43,34 +44,25 @@ func (t *Table) forgetUnservedOf(names []string) {
 		}
 	}
 	t.endInterestsLocked(ended, make(map[*Subscription]struct{})) // there are no subscriptions
-	for i := range t.streams {                                    // the next stream asks for the whole demand
-		for _, name := range ended {
-			delete(t.streams[i].dirty, name)
-		}
+	for _, name := range ended {
+		t.demand.Discard(name) // the next stream asks for the whole demand
 	}
 }
 
 // endInterestLocked ends the demand for a name without interest. t.mu must be held.
 func (t *Table) endInterestLocked(w *interest, name string) {
 	t.unbookLocked(w, name)
-	delete(t.interests, name)
-	delete(t.nextInterests, name)
-	if !w.expires.IsZero() {
-		t.lingering--
-	}
-	t.bytes -= interestSize(name)
-	t.stopAskingLocked(w, name)
-	if w.shed {
-		t.shed--
+	t.demand.End(w, name)
+	if w.Stream() != Nobody {
+		delete(t.streams[w.Stream()].absent, name)
 	}
 }
 
 // unbookLocked records that a name no longer lingers. t.mu must be held.
 func (t *Table) unbookLocked(w *interest, name string) {
-	if w.booked {
-		w.booked = false
-		t.group.lingering.Add(-interestSize(name))
-		t.group.cache.lingering.Add(-interestSize(name))
+	if w.Unbook() {
+		t.group.lingering.Add(-demand.Cost(name))
+		t.group.cache.lingering.Add(-demand.Cost(name))
 	}
 }
 

@@ -48,7 +48,7 @@ func TestOthersWhileNamesEnd(t *testing.T) {
 				defer w.cache.mu.Unlock()
 				table.mu.RLock()
 				defer table.mu.RUnlock()
-				return len(table.interests)
+				return table.demand.Len()
 			}
 			between := 0
 			for n := left(); n > 1; n = left() {

@@ -89,8 +89,8 @@ func newestFirst(a, b given) int { return cmp.Compare(b.seq, a.seq) }
 // giving returns the names of s that may yield, and their size.
 func (t *Table) giving(stream int, s *Subscription) (all []given, total int) {
 	for n := range inSteps(t, t.mu.reading(), &s.names) {
-		if w := t.interests[n]; t.mayYieldLocked(stream, n, w) {
-			all, total = append(all, given{n, w.seq, int(w.size)}), total+int(w.size)
+		if w := t.demand.Get(n); t.mayYieldLocked(stream, n, w) {
+			all, total = append(all, given{n, w.Seq(), w.Size()}), total+w.Size()
 		}
 	}
 	return all, total
@@ -99,7 +99,7 @@ func (t *Table) giving(stream int, s *Subscription) (all []given, total int) {
 // mayYieldLocked reports whether a stream need not ask for a name: it has one subscriber, and there
 // is no resource of it.
 func (t *Table) mayYieldLocked(stream int, name string, w *interest) bool {
-	if w == nil || w.stream != stream || w.shed || w.subs.len() != 1 {
+	if w == nil || w.Stream() != stream || w.Shed() || w.Subscribers().Len() != 1 {
 		return false
 	}
 	e := t.store.Get(name)
@@ -109,45 +109,29 @@ func (t *Table) mayYieldLocked(stream int, name string, w *interest) bool {
 // giveLocked drops those of names that may still yield. t.mu must be held.
 func (t *Table) giveLocked(stream int, names []given) {
 	for _, g := range names {
-		n, w := g.name, t.interests[g.name]
+		n, w := g.name, t.demand.Get(g.name)
 		if !t.mayYieldLocked(stream, n, w) {
 			continue
 		}
-		if w.asked {
-			t.dropLocked(&t.streams[stream], w, n)
-			w.asked = false
-		} else {
-			delete(t.streams[stream].dirty, n)
-		}
-		t.shedLocked(w)
-		t.noteErrorLocked(newResourceError(resource.NewError(w.name(n), resource.CodeResourceExhausted, reasonYield), stream), t.woken)
+		t.demand.Shed(w, n, false)
+		t.noteErrorLocked(newResourceError(resource.NewError(w.Name(n), resource.CodeResourceExhausted, reasonYield), stream), t.woken)
 	}
-}
-
-// shedLocked records that no stream asks for a name in spite of interest in it.
-func (t *Table) shedLocked(w *interest) {
-	w.shed = true
-	t.shed++
-	t.unmeasureLocked(&t.streams[w.stream], w)
 }
 
 // askAgainLocked asks for those of names that were shed: another client asks for them now, and
 // there is room.
 func (t *Table) askAgainLocked(names []string) {
-	if t.shed == 0 {
+	if !t.demand.HasShed() {
 		return
 	}
 	for _, n := range names {
-		w := t.interests[n]
-		if w == nil || !w.shed {
+		w := t.demand.Get(n)
+		if w == nil || !w.Shed() {
 			continue
 		}
-		w.shed = false
-		t.shed--
-		t.seq++
-		w.seq = t.seq
 		t.forgetErrorsLocked(n)
-		t.streams[w.stream].wanted-- // it is counted already
-		t.askForLocked(w, n)
+		if t.demand.AskAgain(w, n, t.unheardLocked(n)) {
+			t.nearLocked(w.Stream())
+		}
 	}
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 
+	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/resource"
 )
 
@@ -12,9 +13,7 @@ import (
 // bound is rejected before the control plane is asked for them.
 
 // nameOverhead is the maximum size of a name in a request besides the name itself, in bytes.
-const nameOverhead = 5
-
-func (w *interest) sizeAs(name string) int { return max(len(name), len(w.spelled)) + nameOverhead }
+const nameOverhead = demand.NameOverhead
 
 // NamesOver says that an edit would exceed the bound on the names of a stream.
 type NamesOver struct {
@@ -56,11 +55,11 @@ func (t *Table) bounded() bool {
 // yet.
 func (t *Table) sizesLocked(more []int, names []string, spelled map[string]string) {
 	for _, n := range names {
-		if w := t.interests[n]; w != nil && !w.shed {
+		if w := t.demand.Get(n); w != nil && !w.Shed() {
 			continue
 		}
 		if stream := t.streamOf(n); stream != Nobody {
-			more[stream] += max(len(n), len(spelled[n])) + nameOverhead
+			more[stream] += demand.RequestSize(n, spelled[n])
 		}
 	}
 }
@@ -81,16 +80,16 @@ func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
 // askedSizeLocked is the size of the names of a stream, including what edits have reserved.
 func (t *Table) askedSizeLocked(stream int) int {
 	if t.reserved == nil {
-		return t.streams[stream].size
+		return t.demand.Stream(stream).Size()
 	}
-	return t.streams[stream].size + t.reserved[stream]
+	return t.demand.Stream(stream).Size() + t.reserved[stream]
 }
 
 // dropLingering ends the linger time of all names without interest, in steps. t.mu must not be
 // held.
 func (t *Table) dropLingering() {
 	woken := make(map[*Subscription]struct{})
-	t.endNames(t.namesThat((*interest).lingers), (*interest).lingers, woken)
+	t.endNames(t.namesThat((*interest).Lingers), (*interest).Lingers, woken)
 	t.mu.Lock()
 	t.unlockAndSignal()
 	t.tidy()
@@ -100,7 +99,7 @@ func (t *Table) dropLingering() {
 // namesThat returns the names for which f holds, including lingering ones. Names whose interest
 // begins or ends meanwhile may be missing or superfluous. t.mu must not be held.
 func (t *Table) namesThat(f func(*interest) bool) (names []string) {
-	for n, w := range inSteps(t, t.mu.reading(), &t.interests) {
+	for n, w := range t.interestsInSteps(t.mu.reading()) {
 		if f(w) {
 			names = append(names, n)
 		}
@@ -108,31 +107,17 @@ func (t *Table) namesThat(f func(*interest) bool) (names []string) {
 	return names
 }
 
-// measureLocked counts a name that a stream begins to ask for.
-func (t *Table) measureLocked(stream *typeStreamState, w *interest, name string) {
-	w.size = int32(w.sizeAs(name)) //nolint:gosec // requests are smaller
-	stream.size += int(w.size)
-	bound := t.group.cache.cfg.Streams[w.stream].MaxNames
-	if bound > 0 && !stream.near && stream.size > bound/5*4 {
-		stream.near = true
-		t.nearing = &NamesNear{Group: t.group, Type: t.Type, Stream: t.group.cache.cfg.Streams[w.stream], Bytes: stream.size, Bound: bound}
-	}
-}
-
-// unmeasureLocked counts a name that a stream no longer asks for.
-func (t *Table) unmeasureLocked(stream *typeStreamState, w *interest) {
-	stream.size -= int(w.size)
-	w.size = 0
-	if bound := t.group.cache.cfg.Streams[w.stream].MaxNames; stream.size < bound/5*3 {
-		stream.near = false
-	}
+// nearLocked records that the names of a stream are close to their bound.
+func (t *Table) nearLocked(stream int) {
+	to := t.group.cache.cfg.Streams[stream]
+	t.nearing = &NamesNear{Group: t.group, Type: t.Type, Stream: to, Bytes: t.demand.Stream(stream).Size(), Bound: to.MaxNames}
 }
 
 // fullestLocked is the largest used share of the bound on names, of the streams that have one.
 func (t *Table) fullestLocked() (share float64) {
 	for i, stream := range t.group.cache.cfg.Streams {
 		if stream.MaxNames > 0 {
-			share = max(share, float64(t.streams[i].size)/float64(stream.MaxNames))
+			share = max(share, float64(t.demand.Stream(i).Size())/float64(stream.MaxNames))
 		}
 	}
 	return share
@@ -151,7 +136,7 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 		f.change(typ, func(t *Table) (Update, bool) {
 			errs := make([]resource.About, 0, len(some))
 			for _, g := range some {
-				if t.neverAnsweredLocked(f.stream, g.name, t.interests[g.name]) {
+				if t.neverAnsweredLocked(f.stream, g.name, t.demand.Get(g.name)) {
 					names = append(names, g.name)
 					errs = append(errs, resource.NewError(t.askedAsLocked(g.name), resource.CodeResourceExhausted, reason))
 				}
@@ -160,9 +145,8 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 		})
 		t.mu.Lock()
 		for _, n := range names {
-			if w := t.interests[n]; w != nil && !w.shed {
-				w.asked = false // the stream has ended
-				t.shedLocked(w)
+			if w := t.demand.Get(n); w != nil && !w.Shed() {
+				t.demand.Shed(w, n, true) // the stream has ended
 			}
 		}
 		t.mu.Unlock()
@@ -173,16 +157,16 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 
 // neverAnsweredLocked reports whether a stream asks for a name of which nothing was ever received.
 func (t *Table) neverAnsweredLocked(stream int, name string, w *interest) bool {
-	return w != nil && w.stream == stream && !w.shed && t.store.Get(name) == nil && !t.failedLocked(name)
+	return w.AskedOf(stream) && t.unheardLocked(name)
 }
 
 // newestUnanswered returns the newest of the names that were never answered, with half of their
 // bytes. t.mu must not be held.
 func (t *Table) newestUnanswered(stream int) (names []given) {
 	bytes := 0
-	for n, w := range inSteps(t, t.mu.reading(), &t.interests) {
+	for n, w := range t.interestsInSteps(t.mu.reading()) {
 		if t.neverAnsweredLocked(stream, n, w) {
-			names, bytes = append(names, given{n, w.seq, int(w.size)}), bytes+int(w.size)
+			names, bytes = append(names, given{n, w.Seq(), w.Size()}), bytes+w.Size()
 		}
 	}
 	slices.SortFunc(names, newestFirst)

@@ -127,18 +127,13 @@ func (t *Table) need(by int) Need {
 	return t.lacksLocked(by)
 }
 
-// lacksWildcardLocked reports whether a stream has interest in the wildcard and no answer for it.
-func (t *Table) lacksWildcardLocked(by int) bool {
-	return t.wild.stream == by && t.wild.demanded() && !t.hasAnswered(&t.wild)
-}
-
 // lacksLocked is what a stream lacks, whether or not its control plane has to be asked first.
 func (t *Table) lacksLocked(by int) Need {
 	stream := &t.streams[by]
 	switch {
-	case stream.wanted == 0:
+	case t.demand.Stream(by).Wanted() == 0:
 		return NeedNothing
-	case len(stream.unanswered) > 0, t.lacksWildcardLocked(by):
+	case t.demand.Stream(by).Unanswered() > 0, t.demand.LacksWildcard(by):
 		return NeedContent
 	case stream.confidence.Missed(), t.tierHead != nil && t.tierHead.behind:
 		return NeedNewer
@@ -185,11 +180,11 @@ func (t *Table) confirmedLocked() bool {
 	wanted := 0
 	for i := range t.streams {
 		stream := &t.streams[i]
-		if stream.wanted == 0 {
+		if t.demand.Stream(i).Wanted() == 0 {
 			continue
 		}
 		wanted++
-		if stream.answered == 0 || !stream.confidence.Confirms() || !t.group.asksOrigin(i) {
+		if !t.demand.Stream(i).HasAnswered() || !stream.confidence.Confirms() || !t.group.asksOrigin(i) {
 			return false
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
+	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -40,7 +41,7 @@ func (l OriginStream) is(other OriginStream) bool {
 
 // Nobody is what [Config.Route] returns for a name that no stream serves: the name does not exist,
 // and no control plane is asked.
-const Nobody = -1
+const Nobody = demand.Nobody
 
 // maxStreams bounds the streams of a key: sets of them are bits of a uint64.
 const maxStreams = 64
@@ -67,26 +68,13 @@ func (t *Table) streamOf(name string) int {
 	return t.group.cache.cfg.Route(t.Type, name)
 }
 
-// typeStreamState is what was asked of a type on one upstream stream, and was answered. Each new
-// interest of a table gets the next sequence number; a response answers all that had been asked
-// when it arrived (K13). The table's mu guards it.
+// typeStreamState is what a table knows of one upstream stream besides the demand on it, which is in
+// Table.demand, and its copies, which are in Table.store. The table's mu guards it.
 type typeStreamState struct {
-	asked, answered uint64
-	unanswered      map[string]*interest    // interests without an answer, of which no stream has sent anything; see openLocked
-	outdated        bool                    // some of unanswered have been answered
-	wanted          int                     // its interests: names and the wildcard
-	size            int                     // size of these names in a request, in bytes
-	near            bool                    // size is close to the bound, and was reported
-	dirty           map[string]demandChange // names to subscribe or to unsubscribe
-	takeSeq         uint32                  // how often takeDemand has started
-	dirtyAll        bool                    // the wildcard was joined or left
-	askedAll        bool                    // the control plane has been asked for the wildcard
-	postponed       bool                    // do not ask on the present stream before other nodes are asked; see first.go
-	ghosts          map[string]string       // as the control plane spells them
-	differences     bool                    // the control plane tracks what it has sent
-	confidence      confidence.Confidence   // whether its content may be old; see effectLocked
-	mirroredAsOf    time.Time               // Update.AsOf of the last answer
-	claims          uint64                  // see Feed.Claims
+	postponed    bool                  // do not ask on the present stream before other nodes are asked; see first.go
+	confidence   confidence.Confidence // whether its content may be old; see effectLocked
+	mirroredAsOf time.Time             // Update.AsOf of the last answer
+	claims       uint64                // see Feed.Claims
 	// absent holds canonical names that do not exist: the control plane was silent when it was
 	// asked for them while the content was unconfirmed; nil otherwise.
 	absent map[string]struct{}
@@ -127,24 +115,6 @@ func (l *typeStreamState) heard(u Update, server string) {
 	}
 }
 
-func newTypeStreamStates(n int) []typeStreamState {
-	streams := make([]typeStreamState, n)
-	for i := range streams {
-		streams[i].unanswered = make(map[string]*interest)
-		streams[i].dirty = make(map[string]demandChange)
-	}
-	return streams
-}
-
-// hasNews reports whether takeDemand would return something.
-func (l *typeStreamState) hasNews() bool { return l.dirtyAll || len(l.dirty) > 0 }
-
-// hasAnswered reports whether w is known, as far as its stream can answer. That no stream serves a
-// name means that it does not exist, which is an answer.
-func (t *Table) hasAnswered(w *interest) bool {
-	return w.stream == Nobody || w.seq <= t.streams[w.stream].answered
-}
-
 // wait says that a subscription waits until a stream has answered up to seq.
 type wait struct {
 	stream int
@@ -153,28 +123,28 @@ type wait struct {
 
 // dependLocked makes s wait for an answer to w. t.mu must be held.
 func (t *Table) dependLocked(s *Subscription, w *interest) {
-	if t.hasAnswered(w) {
+	if t.demand.Answered(w) {
 		return
 	}
 	t.waiting[s] = struct{}{}
 	for i := range s.waits {
-		if s.waits[i].stream == w.stream {
-			s.waits[i].seq = max(s.waits[i].seq, w.seq)
+		if s.waits[i].stream == w.Stream() {
+			s.waits[i].seq = max(s.waits[i].seq, w.Seq())
 			return
 		}
 	}
-	s.waits = append(s.waits, wait{w.stream, w.seq})
+	s.waits = append(s.waits, wait{w.Stream(), w.Seq()})
 }
 
 // countPerStream adds n to the interests that s has on the stream of w.
 func (s *Subscription) countPerStream(w *interest, n int) {
-	if w.stream == Nobody || len(s.table.streams) == 1 {
+	if w.Stream() == Nobody || len(s.table.streams) == 1 {
 		return
 	}
 	if s.perStream == nil {
 		s.perStream = make([]int, len(s.table.streams))
 	}
-	s.perStream[w.stream] += n
+	s.perStream[w.Stream()] += n
 }
 
 // oneOriginLocked reports whether two streams lead to the same control plane.
@@ -191,14 +161,14 @@ func (t *Table) judgedLocked(name string) bool {
 		return true
 	}
 	stream := t.streamOf(name)
-	return stream == Nobody || !t.oneOriginLocked(stream, t.wild.stream)
+	return stream == Nobody || !t.oneOriginLocked(stream, t.demand.Wildcard().Stream())
 }
 
 // wildJudgedLocked reports whether names that are missing from the wildcard set do not exist: the
 // set has been answered, and its content cannot be old (K14).
 func (t *Table) wildJudgedLocked() bool {
 	stream := t.wildStream()
-	return t.wildKnownLocked() && stream != nil && !stream.confidence.Unconfirmed()
+	return t.demand.WildcardAnswered() && stream != nil && !stream.confidence.Unconfirmed()
 }
 
 // streamsOfLocked iterates over the streams that s has interests on.
@@ -256,8 +226,8 @@ func (t *Table) waitsForLocked(s *Subscription) (streams uint64) {
 		streams |= 1 << w.stream
 	}
 	t.eachGlobLocked(s, func(g *table.Glob) {
-		if w := t.interests[g.Name]; t.openLocked(w, g.Name) {
-			streams |= 1 << w.stream
+		if w := t.demand.Get(g.Name); t.demand.Open(w, g.Name) {
+			streams |= 1 << w.Stream()
 		}
 	})
 	return streams

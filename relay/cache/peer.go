@@ -115,7 +115,7 @@ func (t *Table) Unshared(w *Watcher) *Names {
 // coversUncacheableLocked reports whether e is a resource that must not be cached, and s asks for
 // it.
 func (t *Table) coversUncacheableLocked(s *Subscription, e *table.Entry) bool {
-	return e.Denied && t.store.Uncacheable()[e.Name] == e.Name && (s.namesLocked(e) || s.key.wildcard && e.Stream == t.wild.stream)
+	return e.Denied && t.store.Uncacheable()[e.Name] == e.Name && (s.namesLocked(e) || s.key.wildcard && e.Stream == t.demand.Wildcard().Stream())
 }
 
 // Group is the group of the feed.

@@ -211,15 +211,15 @@ func (p *picker) gone(name string) bool {
 	_, named := s.names[name]
 	about, failed := t.failureLocked(name)
 	switch {
-	case e != nil && e.Denied && (s.namesLocked(e) || s.key.wildcard && e.Stream == t.wild.stream):
+	case e != nil && e.Denied && (s.namesLocked(e) || s.key.wildcard && e.Stream == t.demand.Wildcard().Stream()):
 		return false
 	case e != nil && s.namesLocked(e):
 		return true // a tombstone: see picker.addNamed
 	case e == nil && failed && (named || s.key.wildcard || t.coversLocked(s, name)):
 		return about.Code == resource.CodeNotFound
 	case named: // a name of the same stream belongs to the wildcard set, if it exists at all (D11)
-		w := t.interests[name]
-		return s.key.wildcard && t.wildJudgedLocked() && w.stream == t.wild.stream && t.hasAnswered(w) && !t.openLocked(w, name)
+		w := t.demand.Get(name)
+		return s.key.wildcard && t.wildJudgedLocked() && w.Stream() == t.demand.Wildcard().Stream() && t.demand.Answered(w) && !t.demand.Open(w, name)
 	case t.coversLocked(s, name):
 		return !t.opensLocked(s, name)
 	case s.key.wildcard:

@@ -149,12 +149,12 @@ func (p *picker) hears(r *resourceError) bool {
 	t := p.table
 	asked := func(name string) bool {
 		_, named := p.sub.names[name]
-		return named && t.interests[name].stream == r.stream
+		return named && t.demand.Get(name).Stream() == r.stream
 	}
 	if asked(r.key) {
 		return true
 	}
-	return !r.local && (p.sub.key.wildcard && t.wild.stream == r.stream || p.sub.globs > 0 && asked(resource.GlobOf(r.key)))
+	return !r.local && (p.sub.key.wildcard && t.demand.Wildcard().Stream() == r.stream || p.sub.globs > 0 && asked(resource.GlobOf(r.key)))
 }
 
 // has reports whether the client sees a resource with that name.

@@ -115,16 +115,16 @@ func (u *updateTxn) setUncacheable(res *resource.Resource) {
 	names := namesOf(res)
 	t.store.SetUncacheable(res.Key, names)
 	for _, name := range names {
-		if w := t.interests[name]; w != nil {
-			u.send(&w.subs)
+		if w := t.demand.Get(name); w != nil {
+			u.send(w.Subscribers())
 		}
 	}
-	u.send(&t.wild.subs)
+	u.send(t.demand.Wildcard().Subscribers())
 }
 
 // send makes the clients of subs move to private groups.
 func (u *updateTxn) send(subs *subscribers) {
-	for s := range subs.all() {
+	for s := range subs.All() {
 		s.private, s.gen = true, u.table.store.Gen() // other nodes are notified
 		s.updates.add(u.table.updates.n + 1)
 		u.woken[s] = struct{}{} // also those that could not move before

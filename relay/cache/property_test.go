@@ -196,7 +196,7 @@ func (m *machine) anyLeg(t *rapid.T) int {
 
 func (m *machine) silence(t *rapid.T) {
 	names, stream := m.names().Draw(t, "names"), m.anyLeg(t)
-	if table := m.group.lookup(clusters); table == nil || table.streams[stream].answered == 0 {
+	if table := m.group.lookup(clusters); table == nil || !table.hasAnswered(stream) {
 		t.Skip("see TestClaimsAgainstSilence for a leg that has not answered")
 	}
 	u := Update{Type: clusters, Partial: true}

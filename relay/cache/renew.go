@@ -273,7 +273,7 @@ const noticed = 5 * time.Second
 func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
 	stream := &t.streams[by]
 	switch {
-	case t.store.Sum(by).Live == 0 && stream.answered == 0 && !stream.confidence.FromLastGood():
+	case t.store.Sum(by).Live == 0 && !t.demand.Stream(by).HasAnswered() && !stream.confidence.FromLastGood():
 		return false // it is taken once there is interest in it
 	case stream.confidence.FromLastGood() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now())):
 		return true
@@ -289,7 +289,7 @@ func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
 func (t *Table) renewStreamLocked(by int, r *pendingRestore) {
 	stream := &t.streams[by]
 	u := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, final: true}
-	whole := r.snapshot.Wildcard && t.wild.stream == by
+	whole := r.snapshot.Wildcard && t.demand.Wildcard().Stream() == by
 	there := make(map[string]struct{}, len(r.snapshot.Resources))
 	for _, one := range r.snapshot.Resources {
 		key := one.Resource.Key

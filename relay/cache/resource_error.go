@@ -119,9 +119,9 @@ func (t *Table) noteErrorLocked(r *resourceError, woken map[*Subscription]struct
 	if r.local {
 		t.localErrors++
 	}
-	asked := t.interests[name]
+	asked := t.demand.Get(name)
 	if asked != nil && t.failedLocked(name) {
-		t.closeLocked(asked, name)
+		t.demand.Close(asked, name)
 	}
 	mark := func(s *Subscription) {
 		s.noted = r.note
@@ -129,13 +129,13 @@ func (t *Table) noteErrorLocked(r *resourceError, woken map[*Subscription]struct
 	}
 	hears := []*interest{asked}
 	if !r.local { // else it is only for clients that ask for the name
-		hears = append(hears, &t.wild, t.interests[resource.GlobOf(name)])
+		hears = append(hears, t.demand.Wildcard(), t.demand.Get(resource.GlobOf(name)))
 	}
 	for _, w := range hears {
-		if w == nil || w.stream != r.stream {
+		if w == nil || w.Stream() != r.stream {
 			continue
 		}
-		for s := range w.subs.all() {
+		for s := range w.Subscribers().All() {
 			mark(s)
 		}
 	}
@@ -150,9 +150,9 @@ func (t *Table) failedLocked(name string) bool {
 
 // failureLocked returns the error with which the control plane of name has answered, if it has.
 func (t *Table) failureLocked(name string) (about resource.About, failed bool) {
-	w := t.interests[name]
+	w := t.demand.Get(name)
 	for _, r := range t.resourceErrors[name] {
-		if !r.removal && !r.local && r.about.Variant == "" && (w == nil || w.stream == r.stream) {
+		if !r.removal && !r.local && r.about.Variant == "" && (w == nil || w.Stream() == r.stream) {
 			return r.about, true
 		}
 	}
@@ -200,11 +200,11 @@ const errorsAtOnce = 16
 // reapErrorsLocked bounds the resource errors of names that only a wildcard covers, as reapLocked
 // bounds the tombstones.
 func (t *Table) reapErrorsLocked() {
-	limit := max(t.group.cache.cfg.Tombstones, t.store.Live()) + len(t.interests)
+	limit := max(t.group.cache.cfg.Tombstones, t.store.Live()) + t.demand.Len()
 	r := t.errorsByNote.oldest
 	for n := 0; n < errorsAtOnce && r != nil && t.errorsByNote.len > limit; n++ {
 		older := r
-		if r = r.place.prev; t.interests[older.key] == nil {
+		if r = r.place.prev; t.demand.Get(older.key) == nil {
 			t.dropErrorLocked(older)
 		}
 	}

@@ -112,7 +112,7 @@ func (r *pendingRestore) streamsOf(one SnapshotResource) func(yield func(stream 
 
 // addTo adds to k what is left and t has not received.
 func (r *pendingRestore) addTo(k *Snapshot, t *Table) {
-	whole := r.snapshot.Wildcard && !t.wild.demanded()
+	whole := r.snapshot.Wildcard && !t.demand.Wildcard().Demanded()
 	for _, one := range r.snapshot.Resources {
 		key := one.Resource.Key
 		if _, taken := r.taken[key]; taken || t.store.Get(key) != nil {
@@ -146,30 +146,29 @@ func (r *pendingRestore) bytes() (n int64) {
 // held.
 func (t *Table) restoreNameLocked(name string, w *interest) {
 	r := t.pendingRestore
-	if r == nil || !t.mayRestoreLocked(w.stream) && !t.beginsLocked(w.stream) {
+	if r == nil || !t.mayRestoreLocked(w.Stream()) && !t.beginsLocked(w.Stream()) {
 		return
 	}
 	if _, whole := r.globs[name]; resource.IsGlob(name) && !whole {
 		return
 	}
-	seq := w.seq
-	w.seq = min(seq, t.streams[w.stream].answered)
+	seq := t.demand.Presume(w)
 	for _, i := range r.named[name] {
 		t.restoreResourceLocked(r, r.snapshot.Resources[i])
 	}
 	if !t.store.Knows(name) {
-		w.seq = seq
+		t.demand.Retract(w, seq)
 		return
 	}
-	t.closeLocked(w, name)
-	t.settleRestoredLocked(w.stream)
+	t.demand.Close(w, name)
+	t.settleRestoredLocked(w.Stream())
 }
 
 // restoreWildcardLocked is restoreNameLocked for the wildcard.
 func (t *Table) restoreWildcardLocked() {
 	r := t.pendingRestore
-	stream := t.wild.stream
-	if r == nil || !r.snapshot.Wildcard || !t.mayRestoreLocked(stream) && !t.beginsLocked(stream) && !(t.group.cache.guards() && t.lacksWildcardLocked(stream)) {
+	stream := t.demand.Wildcard().Stream()
+	if r == nil || !r.snapshot.Wildcard || !t.mayRestoreLocked(stream) && !t.beginsLocked(stream) && !(t.group.cache.guards() && t.demand.LacksWildcard(stream)) {
 		return
 	}
 	gen := t.store.Gen()
@@ -179,15 +178,15 @@ func (t *Table) restoreWildcardLocked() {
 	if t.store.Gen() != gen {
 		t.streams[stream].claims++
 	}
-	t.wild.seq = min(t.wild.seq, t.streams[t.wild.stream].answered)
-	t.streams[t.wild.stream].confidence.RestoredFrom(r.snapshot.AsOf)
-	t.settleRestoredLocked(t.wild.stream)
+	t.demand.Presume(t.demand.Wildcard())
+	t.streams[t.demand.Wildcard().Stream()].confidence.RestoredFrom(r.snapshot.AsOf)
+	t.settleRestoredLocked(t.demand.Wildcard().Stream())
 }
 
 // mayRestoreLocked reports whether restored content is better than nothing: the stream has never
 // answered for the type, or its control plane cannot be asked.
 func (t *Table) mayRestoreLocked(stream int) bool {
-	return stream != Nobody && (t.streams[stream].answered == 0 || t.group.unreachable(1<<stream))
+	return stream != Nobody && (!t.demand.Stream(stream).HasAnswered() || t.group.unreachable(1<<stream))
 }
 
 // beginsLocked reports whether a stream is about to ask for everything, on a new stream, once other
@@ -212,8 +211,8 @@ func (t *Table) restoreNewLocked(r *pendingRestore, one SnapshotResource) {
 	for stream := range r.streamsOf(one) {
 		t.restoreThroughLocked(r, stream, res)
 	}
-	if w := t.interests[res.Key]; w != nil && w.stream != Nobody && t.store.Get(res.Key) == nil {
-		t.restoreThroughLocked(r, w.stream, res) // subscribers by name see what only the wildcard's stream had (D11)
+	if w := t.demand.Get(res.Key); w != nil && w.Stream() != Nobody && t.store.Get(res.Key) == nil {
+		t.restoreThroughLocked(r, w.Stream(), res) // subscribers by name see what only the wildcard's stream had (D11)
 	}
 }
 
@@ -276,12 +275,12 @@ func (t *Table) restoreWantedLocked(streams uint64) {
 		return
 	}
 	gen := t.store.Gen()
-	for name, w := range t.interests {
-		if w.stream != Nobody && streams&(1<<w.stream) != 0 && !t.hasAnswered(w) {
+	for name, w := range t.demand.All() {
+		if w.Stream() != Nobody && streams&(1<<w.Stream()) != 0 && !t.demand.Answered(w) {
 			t.restoreNameLocked(name, w)
 		}
 	}
-	if w := &t.wild; w.stream != Nobody && streams&(1<<w.stream) != 0 && w.demanded() && !t.hasAnswered(w) {
+	if w := t.demand.Wildcard(); w.Stream() != Nobody && streams&(1<<w.Stream()) != 0 && w.Demanded() && !t.demand.Answered(w) {
 		t.restoreWildcardLocked()
 	}
 	if t.store.Gen() == gen && !t.staleLocked() {
@@ -291,10 +290,10 @@ func (t *Table) restoreWantedLocked(streams uint64) {
 		delete(t.waiting, s)
 		s.waits = nil
 		if s.key.wildcard {
-			t.dependLocked(s, &t.wild)
+			t.dependLocked(s, t.demand.Wildcard())
 		}
 		for n := range s.names {
-			t.dependLocked(s, t.interests[n])
+			t.dependLocked(s, t.demand.Get(n))
 		}
 		t.woken[s] = struct{}{}
 	}
@@ -348,11 +347,11 @@ func (f *Feed) Settled(typ *resource.Type) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	stream := &t.streams[f.stream]
-	open := len(stream.unanswered) + len(stream.assumed)
-	if t.wild.demanded() && t.wild.stream == f.stream && !t.hasAnswered(&t.wild) {
+	open := t.demand.Stream(f.stream).Unanswered() + len(stream.assumed)
+	if t.demand.Wildcard().Demanded() && t.demand.Wildcard().Stream() == f.stream && !t.demand.Answered(t.demand.Wildcard()) {
 		open++
 	}
-	return !stream.confidence.FromLastGood() && stream.wanted > open
+	return !stream.confidence.FromLastGood() && t.demand.Stream(f.stream).Wanted() > open
 }
 
 // dropRestoreLocked drops restorable content that no client has asked for within the linger time,

@@ -97,7 +97,7 @@ func (g *Group) sleptLocked(began time.Time) {
 		t.mu.Lock()
 		for i := range t.streams {
 			stream := &t.streams[i]
-			if known := t.store.Gen() > 0 || stream.answered > 0; !known || stream.wanted == 0 {
+			if known := t.store.Gen() > 0 || t.demand.Stream(i).HasAnswered(); !known || t.demand.Stream(i).Wanted() == 0 {
 				continue
 			}
 			t.effectLocked(i, stream.confidence.Woke(began, now), nil)

@@ -87,11 +87,11 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	if edition.Behind && t.tierHead.later && t.tierHead.since.Before(asOf) {
 		asOf = t.tierHead.since // from then on there was other content, whatever this node received
 	}
-	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.wildKnownLocked(), Streams: make([]SnapshotStream, len(t.streams)), Resources: make([]SnapshotResource, 0, t.store.Live()), AsOf: asOf}
+	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.demand.WildcardAnswered(), Streams: make([]SnapshotStream, len(t.streams)), Resources: make([]SnapshotResource, 0, t.store.Live()), AsOf: asOf}
 	answered, seen := false, make([]resource.Digest, len(t.streams))
 	for i := range t.streams {
 		stream := &t.streams[i]
-		answered = answered || stream.answered > 0 || stream.confidence.FromLastGood()
+		answered = answered || t.demand.Stream(i).HasAnswered() || stream.confidence.FromLastGood()
 		if len(stream.guard.names) > 0 {
 			k.HeldBack = true
 			if until := stream.guard.until; !until.IsZero() && (k.HoldUntil.IsZero() || until.Before(k.HoldUntil)) {
@@ -126,7 +126,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		}
 	}
 	for name := range t.store.Globs() {
-		if w := t.interests[name]; w != nil && !t.openLocked(w, name) {
+		if w := t.demand.Get(name); w != nil && !t.demand.Open(w, name) {
 			k.Globs = append(k.Globs, name)
 		}
 	}
@@ -138,9 +138,9 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 
 // absentLocked returns the names that clients ask for and that are known not to exist.
 func (t *Table) absentLocked() (names []string) {
-	for name, w := range t.interests {
+	for name, w := range t.demand.All() {
 		e := t.store.Get(name)
-		if e == nil || e.Res != nil || e.Denied || w.stream == Nobody || resource.IsGlob(name) || t.store.Exists(name) || t.isAssumedLocked(name) {
+		if e == nil || e.Res != nil || e.Denied || w.Stream() == Nobody || resource.IsGlob(name) || t.store.Exists(name) || t.isAssumedLocked(name) {
 			continue
 		}
 		if about, failed := t.failureLocked(name); !failed || about.Code == resource.CodeNotFound {

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"cmp"
 	"slices"
 
 	"xdsrelay/relay/resource"
@@ -30,13 +29,10 @@ func canonicalNames(names []string) (canonical []string, spelled map[string]stri
 // KeysOf returns the set of the canonical forms of names.
 func KeysOf(names []string) *Names { return NewNames(slices.Clone(resource.CanonicalNames(names))) }
 
-// name is the spelling in which the control plane is asked for w, whose canonical form is given.
-func (w *interest) name(canonical string) string { return cmp.Or(w.spelled, canonical) }
-
 // askedAsLocked is the spelling in which a control plane is asked for a name, if it is.
 func (t *Table) askedAsLocked(name string) string {
-	if w := t.interests[name]; w != nil {
-		return w.name(name)
+	if w := t.demand.Get(name); w != nil {
+		return w.Name(name)
 	}
 	return name
 }

@@ -93,7 +93,7 @@ func problemsOf(rejected []resource.Invalid) (messages []string) {
 
 // hasRoomForProblemLocked reports whether one more may be recorded.
 func (t *Table) hasRoomForProblemLocked(name string) bool {
-	if len(t.rejected) < maxProblems || t.store.Get(name) != nil || t.interests[name] != nil {
+	if len(t.rejected) < maxProblems || t.store.Get(name) != nil || t.demand.Get(name) != nil {
 		return true
 	}
 	maps.DeleteFunc(t.rejected, func(n string, p *Problem) bool { return !t.coveredLocked(p.stream, n, nil) })
@@ -121,7 +121,7 @@ func (t *Table) forgiveLocked(by int, u Update) {
 // their number. A name that changes meanwhile may be missing.
 func (t *Table) NameInfos() []NameInfo {
 	t.mu.RLock()
-	size := t.store.Live() + len(t.interests)
+	size := t.store.Live() + t.demand.Len()
 	t.mu.RUnlock()
 	out := make([]NameInfo, 0, size)
 	for _, e := range t.entriesInSteps(t.mu.reading()) {
@@ -136,24 +136,24 @@ func (t *Table) NameInfos() []NameInfo {
 			i = t.describeLocked(e)
 		} else if t.troubleLocked(name, &i); i.Problem != nil || i.Standing == Failed {
 			// there is nothing more to report
-		} else if known || w.stream == Nobody {
+		} else if known || w.Stream() == Nobody {
 			i.Standing = Absent
 		} else {
-			waiting[w.stream] = append(waiting[w.stream], len(out))
+			waiting[w.Stream()] = append(waiting[w.Stream()], len(out))
 		}
 		out = append(out, i)
 	}
-	for name, w := range inSteps(t, t.mu.reading(), &t.interests) {
+	for name, w := range t.interestsInSteps(t.mu.reading()) {
 		if !t.store.Exists(name) && t.store.Uncacheable()[name] == "" { // those appear where they are asked for (K17)
-			ask(name, w, t.isGlobLocked(name) && !t.openLocked(w, name))
+			ask(name, w, t.isGlobLocked(name) && !t.demand.Open(w, name))
 		}
 	}
 	t.mu.RLock()
-	if t.wild.demanded() && !t.wildKnownLocked() {
-		ask(everything, &t.wild, false)
+	if t.demand.Wildcard().Demanded() && !t.demand.WildcardAnswered() {
+		ask(everything, t.demand.Wildcard(), false)
 	}
 	for name, p := range t.rejected {
-		if t.store.Get(name) == nil && t.interests[name] == nil && t.coveredLocked(p.stream, name, nil) {
+		if t.store.Get(name) == nil && t.demand.Get(name) == nil && t.coveredLocked(p.stream, name, nil) {
 			out = append(out, NameInfo{Name: name, Standing: Rejected, Problem: p})
 		}
 	}

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"iter"
-	"maps"
 	"sync"
 
 	"xdsrelay/relay/cache/table"
@@ -64,13 +63,9 @@ func inSteps[V any](t *Table, lock sync.Locker, m *map[string]V) iter.Seq2[strin
 	return func(use func(string, V) bool) {
 		lock.Lock()
 		defer lock.Unlock()
-		moved, n := t.moved, 0
+		n := 0
 		for name, v := range *m {
-			there := true
-			if moved != t.moved { // a copy has replaced the map; see move
-				v, there = (*m)[name]
-			}
-			if there && !use(name, v) {
+			if !use(name, v) {
 				return
 			}
 			if n++; n%t.group.cache.step == 0 {
@@ -89,14 +84,30 @@ func (t *Table) entriesInSteps(lock sync.Locker) iter.Seq2[string, *table.Entry]
 	}
 }
 
+// interestsInSteps is inSteps for the interests in names of t.
+func (t *Table) interestsInSteps(lock sync.Locker) iter.Seq2[string, *interest] {
+	return func(use func(string, *interest) bool) {
+		lock.Lock()
+		defer lock.Unlock()
+		t.demand.Scan(t.group.cache.step, func() { yield(lock) })(use)
+	}
+}
+
+// inPauses calls f under a lock, which must not be held before. f gets how many elements a step has,
+// and what to call after each: it releases the lock for a moment.
+func (t *Table) inPauses(lock sync.Locker, f func(step int, pause func())) {
+	lock.Lock()
+	defer lock.Unlock()
+	f(t.group.cache.step, func() { yield(lock) })
+}
+
 // yield lets other goroutines have a lock.
 func yield(lock sync.Locker) {
 	lock.Unlock()
 	lock.Lock()
 }
 
-// shrink frees the room of what has been removed from the maps of t: maps do not shrink by
-// themselves, and a copy of a map by package maps is as large. t.mu must not be held.
+// shrink frees the room of what has been removed from the maps of t. t.mu must not be held.
 func (t *Table) shrink() {
 	t.mu.Lock()
 	is := t.shrinking
@@ -105,38 +116,9 @@ func (t *Table) shrink() {
 	if is {
 		return
 	}
-	move(t, &t.interests, &t.nextInterests)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.store.Fit(t.group.cache.step, func() { yield(&t.mu) })
-	t.shrinking = false
-	t.moved++
-	for i := range t.streams {
-		stream := &t.streams[i]
-		stream.unanswered, stream.dirty = fittedLocked(t, stream.unanswered), fittedLocked(t, stream.dirty)
-	}
-}
-
-// move replaces a map by a copy, which is made in steps. Meanwhile next is the copy: code that
-// changes the map must change next, too, unless it is nil.
-func move[V any](t *Table, m, next *map[string]V) {
-	fitted := make(map[string]V)
-	t.mu.Lock()
-	*next = fitted
-	t.mu.Unlock()
-	maps.Insert(fitted, inSteps(t, &t.mu, m))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	*m, *next = *next, nil
-	t.moved++
-}
-
-// fittedLocked returns a copy of m without spare room, or m itself if copying takes long.
-func fittedLocked[V any](t *Table, m map[string]V) map[string]V {
-	if len(m) > 16*t.group.cache.step {
-		return m
-	}
-	fitted := make(map[string]V, len(m))
-	maps.Copy(fitted, m)
-	return fitted
+	t.inPauses(&t.mu, t.demand.Fit)
+	t.inPauses(&t.mu, func(step int, pause func()) {
+		t.store.Fit(step, pause)
+		t.shrinking = false
+	})
 }

@@ -60,7 +60,7 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 	}
 	h := SubscriptionState{
 		Subscription: s.id, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.store.Deadline(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s) || t.group.cache.asleep(),
+		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.store.Deadline(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.demand.WildcardAnswered(), Held: t.heldLocked(s) || t.group.cache.asleep(),
 	}
 	for i := range t.streams {
 		if at := t.streams[i].confidence.Since(); at.After(h.Unsettled) {
@@ -250,8 +250,8 @@ func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
 	if t.isAssumedLocked(name) {
 		return true
 	}
-	if w := t.interests[name]; w != nil && w.stream != Nobody && !s.key.wildcard {
-		if _, is := t.streams[w.stream].absent[name]; is {
+	if w := t.demand.Get(name); w != nil && w.Stream() != Nobody && !s.key.wildcard {
+		if _, is := t.streams[w.Stream()].absent[name]; is {
 			return false
 		}
 	}
@@ -299,8 +299,8 @@ func (t *Table) opensLocked(s *Subscription, name string) bool {
 		return false
 	}
 	g := resource.GlobOf(name)
-	w := t.interests[g]
-	return t.openLocked(w, g) && !(s.key.wildcard && w.stream == t.wild.stream && t.wildKnownLocked())
+	w := t.demand.Get(g)
+	return t.demand.Open(w, g) && !(s.key.wildcard && w.Stream() == t.demand.Wildcard().Stream() && t.demand.WildcardAnswered())
 }
 
 // Reaches reports whether the table has reached generation gen.

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
@@ -44,11 +45,9 @@ type Table struct {
 
 	// Guarded by mu: the interest of clients.
 	subs      map[subKey]*Subscription
-	interests map[string]*interest // only putInterestLocked and endInterestLocked add and remove
-	wild      interest
+	demand    demand.Demand[*Subscription]
 	leaving   bool // see dropMembers
 	leftAsked bool // with leaving: the control plane had been asked for the wildcard
-	lingering int  // names without subscribers that stay subscribed for the linger time
 	expired   int  // names whose linger time ended since the last tidy
 	// retired holds subscriptions without clients. Their names are released in steps, once mu is
 	// unlocked.
@@ -56,15 +55,10 @@ type Table struct {
 	// reserved is how many bytes the edits in steps will still add to the names of each stream; nil
 	// until there is such an edit.
 	reserved []int
-	shed     int // names with interest that no stream asks for
 
-	// Guarded by mu: see shrink.
-	shrinking     bool
-	moved         uint64               // how often a copy has replaced a map
-	nextInterests map[string]*interest // nil unless a copy of the map is being made
+	shrinking bool // guarded by mu; see shrink
 
 	// Guarded by mu: what the control planes were asked, and have answered.
-	seq     uint64 // numbers the interests
 	streams []typeStreamState
 	waiting map[*Subscription]struct{} // wait for an answer
 	woken   map[*Subscription]struct{} // by the update that is being applied
@@ -92,14 +86,13 @@ func newTable(g *Group, t *resource.Type) *Table {
 		errored:        errored{names: make(map[string]*erroredName)},
 		errorsByNote:   list[resourceError]{at: errorLink},
 
-		subs:      make(map[subKey]*Subscription),
-		interests: make(map[string]*interest),
-		wild:      interest{stream: g.cache.cfg.Route(t, everything)},
-		streams:   newTypeStreamStates(n),
-		waiting:   make(map[*Subscription]struct{}),
-		woken:     make(map[*Subscription]struct{}),
+		subs:    make(map[subKey]*Subscription),
+		streams: make([]typeStreamState, n),
+		waiting: make(map[*Subscription]struct{}),
+		woken:   make(map[*Subscription]struct{}),
 	}
-	made.store = table.New(t, n, func(name string) bool { return made.interests[name] != nil })
+	made.demand = made.newDemand()
+	made.store = table.New(t, n, func(name string) bool { return made.demand.Get(name) != nil })
 	made.mu.Within(lockPlace(t.URL))
 	if g.cache.cfg.HeadWait > 0 && !g.private {
 		made.tierHead = &headState{}
@@ -107,8 +100,11 @@ func newTable(g *Group, t *resource.Type) *Table {
 	return made
 }
 
-// guard makes uses of the store without mu panic, under the race detector.
-func (t *Table) guard() { t.store.Guard(t.mu.MustHold) }
+// guard makes uses of the store and of the demand without mu panic, under the race detector.
+func (t *Table) guard() {
+	t.store.Guard(t.mu.MustHold)
+	t.demand.Guard(t.mu.MustHold)
+}
 
 // nextID numbers the contents of subscriptions across all tables.
 func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
@@ -118,8 +114,8 @@ func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 // previous resource. t.mu must be held.
 func (t *Table) setLocked(name string, s table.State, first uint64, woken map[*Subscription]struct{}) (old *resource.Resource) {
 	e, added := t.store.Open(name)
-	if w := t.interests[name]; added && w != nil {
-		t.closeLocked(w, name)
+	if w := t.demand.Get(name); added && w != nil {
+		t.demand.Close(w, name)
 	}
 	t.markLocked(e, &s, woken)
 	old = t.store.Put(e, s, first, time.Now())
@@ -141,15 +137,15 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 		woken[s] = struct{}{}
 	}
 	if wild {
-		for s := range t.wild.subs.all() {
+		for s := range t.demand.Wildcard().Subscribers().All() {
 			mark(s)
 		}
 	}
 	old, res := e.Share(), s.Share()
 	switch {
 	case old.Res == nil && res.Res == nil:
-		if w := t.interests[e.Name]; w != nil {
-			for s := range w.subs.all() {
+		if w := t.demand.Get(e.Name); w != nil {
+			for s := range w.Subscribers().All() {
 				mark(s)
 			}
 		}
@@ -157,7 +153,7 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 	case old.Res != nil && res.Res != nil && len(old.Res.Aliases)+len(res.Res.Aliases) == 0:
 		out, in := old.Res.Member(), res.Res.Member()
 		subs := t.namedLocked(e, nil) // the same before and after
-		for s := range subs.all() {
+		for s := range subs.All() {
 			if named {
 				mark(s)
 			}
@@ -168,7 +164,7 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 	}
 	if old.Res != nil {
 		out, subs := old.Res.Member(), t.namedLocked(e, old.Res.Aliases)
-		for s := range subs.all() {
+		for s := range subs.All() {
 			if named {
 				mark(s)
 			}
@@ -177,7 +173,7 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 	}
 	if res.Res != nil {
 		in, subs := res.Res.Member(), t.namedLocked(e, res.Res.Aliases)
-		for s := range subs.all() {
+		for s := range subs.All() {
 			if named {
 				mark(s)
 			}
@@ -190,8 +186,8 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 // once.
 func (t *Table) namedLocked(e *table.Entry, aliases []string) (subs subscribers) {
 	add := func(name string) {
-		if w := t.interests[name]; w != nil {
-			subs = subs.with(&w.subs)
+		if w := t.demand.Get(name); w != nil {
+			subs = subs.With(w.Subscribers())
 		}
 	}
 	add(e.Name)
@@ -207,7 +203,7 @@ func (t *Table) namedLocked(e *table.Entry, aliases []string) (subs subscribers)
 // reapLocked bounds the tombstones. A client that is further behind gets [ErrTooOld] and must start
 // over.
 func (t *Table) reapLocked() {
-	t.store.Reap(t.group.cache.cfg.Tombstones, len(t.interests), t.forgottenLocked)
+	t.store.Reap(t.group.cache.cfg.Tombstones, t.demand.Len(), t.forgottenLocked)
 }
 
 // expireTombstoneLocked forgets a tombstone that some clients may not have been notified of.
@@ -241,20 +237,7 @@ func (t *Table) emptyLocked(e *table.Entry) {
 }
 
 // bytesLocked estimates the memory of the content and the interest.
-func (t *Table) bytesLocked() int64 { return t.store.Bytes() + t.bytes }
-
-// NameCost estimates the memory of a name that only one subscription asks for, in bytes, without
-// the name itself.
-const NameCost = 240
-
-// interestSize estimates the memory of the interest in a name, in bytes.
-func interestSize(name string) int64 {
-	n := int64(NameCost + len(name))
-	if resource.IsURN(name) {
-		n += 160 + int64(len(name)) // its other spelling, and a share of its glob
-	}
-	return n
-}
+func (t *Table) bytesLocked() int64 { return t.store.Bytes() + t.demand.Bytes() + t.bytes }
 
 const (
 	tableSize = 2 << 10

@@ -142,7 +142,7 @@ func (t *Table) recheckHeadLocked(woken map[*Subscription]struct{}) {
 		return
 	}
 	now, empty := t.store.All(), a.empty
-	a.empty = now == (resource.Digest{}) && t.wildKnownLocked()
+	a.empty = now == (resource.Digest{}) && t.demand.WildcardAnswered()
 	if now == a.now {
 		return
 	}
@@ -211,7 +211,7 @@ func (t *Table) behindUntilLocked() time.Time {
 		return time.Time{}
 	}
 	wait := t.group.cache.cfg.HeadWait
-	if !t.wild.demanded() && wait > byNameWait && !t.provenLocked() && !t.group.unreachable(anyStream) {
+	if !t.demand.Wildcard().Demanded() && wait > byNameWait && !t.provenLocked() && !t.group.unreachable(anyStream) {
 		wait = byNameWait
 	}
 	return a.since.Add(wait)

@@ -55,12 +55,12 @@ func (t *Table) markNoteLocked(e *table.Entry, note uint64, woken map[*Subscript
 		woken[s] = struct{}{}
 	}
 	if e.Member {
-		for s := range t.wild.subs.all() {
+		for s := range t.demand.Wildcard().Subscribers().All() {
 			mark(s)
 		}
 	}
 	named := t.namedLocked(e, e.Res.Aliases)
-	for s := range named.all() {
+	for s := range named.All() {
 		mark(s)
 	}
 }

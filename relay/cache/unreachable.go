@@ -18,7 +18,7 @@ func (t *Table) GiveUp(w *Watcher) {
 	}
 	for name := range inSteps(t, &t.mu, &s.names) {
 		if t.mustGiveUpLocked(name) {
-			r := newResourceError(resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable), t.interests[name].stream)
+			r := newResourceError(resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable), t.demand.Get(name).Stream())
 			r.local = true
 			t.noteErrorLocked(r, woken)
 		}
@@ -29,8 +29,8 @@ func (t *Table) GiveUp(w *Watcher) {
 // mustGiveUpLocked reports whether nothing is known of name, no error was sent yet, and its control
 // plane is unreachable.
 func (t *Table) mustGiveUpLocked(name string) bool {
-	w := t.interests[name]
-	if w == nil || w.stream == Nobody || t.store.Knows(name) {
+	w := t.demand.Get(name)
+	if w == nil || w.Stream() == Nobody || t.store.Knows(name) {
 		return false
 	}
 	for _, r := range t.resourceErrors[name] {
@@ -38,7 +38,7 @@ func (t *Table) mustGiveUpLocked(name string) bool {
 			return false
 		}
 	}
-	return t.group.unreachable(1 << w.stream)
+	return t.group.unreachable(1 << w.Stream())
 }
 
 // forgetLocalErrors forgets the errors of GiveUp about the names of a stream: the next outage is
