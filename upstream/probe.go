@@ -28,6 +28,7 @@ func (r *runner) runProbe(ctx context.Context, l *serverStream, now time.Time) {
 	case next.Act == quarantine.Nothing || next.At.After(now):
 	case next.Act == quarantine.Release:
 		r.stopProbe(l)
+		r.demand(ctx, false)
 		r.inform(l, l.types.Release(now))
 		if s := l.session; s != nil {
 			r.askType(s, next.Type)
@@ -53,9 +54,7 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 	now := time.Now()
 	switch ev.kind {
 	case evOpened:
-		for other := range r.sessions() {
-			other.missed = other.missed || other.serverStream != l // they do not see the demand that is taken here
-		}
+		r.demand(ctx, false)
 		p.session = ev.session
 		p.session.node = r.feed.Node()
 		r.askType(p.session, p.probeFor)
@@ -99,9 +98,10 @@ func (r *runner) stopProbe(l *serverStream) {
 	l.probe = nil
 }
 
-// askType sends everything that is wanted of one type to the control plane.
+// askType sends everything that is wanted of one type to the control plane. The changes have been
+// taken.
 func (r *runner) askType(s *session, t *resource.Type) {
-	if d, ok := r.feed.TakeAll(t, !r.cp.cfg.Delta); ok {
+	if d, ok := r.feed.CopyOf(t, !r.cp.cfg.Delta); ok {
 		r.ask(s, []cache.Demand{d}, true)
 	}
 }

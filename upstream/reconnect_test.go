@@ -212,6 +212,33 @@ func TestFailover(t *testing.T) {
 	})
 }
 
+// TestFailoverAsksOnce: C15: while the better server takes a stream and ends it without an answer, the
+// one in use is sent what changes meanwhile, once, and nothing else again.
+func TestFailoverAsksOnce(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		first, second := memory.NewOrigin(t), memory.NewOrigin(t)
+		first.Stop()
+		r := newRigOf(t, must(NewControlPlane(fast(delta, first.Addr(), second.Addr()))), -1)
+		c := r.join("k").want(eds, "e", "f")
+		st2 := second.NextStream(t)
+		expect(t, st2, eds, "[e f] node")
+		st2.Respond(t, eds, "1", endpoints("e", 1), endpoints("f", 1))
+		c.waitState(eds, "e f")
+		expect(t, st2, eds, either(delta, "[] nonce=n1", "[e f] version=1 nonce=n1"))
+
+		if err := first.Start(); err != nil {
+			t.Fatal(err)
+		}
+		st := first.NextStream(t)
+		expect(t, st, eds, "[e f] node")
+		c.want(eds, "g")
+		expect(t, st, eds, either(delta, "[g]", "[e f g]"))
+		expect(t, st2, eds, either(delta, "[g]", "[e f g] version=1 nonce=n1"))
+		first.Stop()
+		st2.Quiet(t, quiet)
+	})
+}
+
 // TestFailoverFromTheStart: C15: with an empty cache the second address is used as soon as the
 // first cannot be reached, and the third only after the second.
 func TestFailoverFromTheStart(t *testing.T) {

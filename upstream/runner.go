@@ -96,6 +96,16 @@ func (r *runner) demand(ctx context.Context, all bool) {
 	r.failover(ctx)
 }
 
+// wholeDemand returns all that clients want now, for a new stream. Other open streams are asked for what
+// has changed before.
+func (r *runner) wholeDemand(ctx context.Context) []cache.Demand {
+	for range r.streams() {
+		r.demand(ctx, false)
+		return r.feed.CopyDemand(!r.cp.cfg.Delta)
+	}
+	return r.feed.TakeDemand(true, !r.cp.cfg.Delta)
+}
+
 // start begins to open streams to a server.
 func (r *runner) start(ctx context.Context, index int) {
 	ctx, stop := context.WithCancel(ctx)
@@ -147,17 +157,11 @@ func (r *runner) handle(ctx context.Context, ev event) {
 	}
 	switch ev.kind {
 	case evOpened:
-		for other := range r.sessions() {
-			other.missed = true // it does not see the demand that is taken here
-		}
+		demands := r.wholeDemand(ctx)
 		l.session = ev.session
 		l.session.node = r.feed.Node()
 		r.inform(l, l.types.Reconnected(l.session.conn, time.Now())...)
-		demands := r.feed.TakeDemand(true, !r.cp.cfg.Delta)
 		r.ask(l.session, demands, true)
-		if l.probe != nil && l.probe.session != nil {
-			r.ask(l.probe.session, demands, true)
-		}
 	case evHeaders:
 		r.markUp(l.session, true)
 	case evResponse:
@@ -173,7 +177,6 @@ func (r *runner) handle(ctx context.Context, ev event) {
 			r.exhausted(l.session, ev.end)
 		}
 		r.closeSession(l)
-		r.askMissed()
 		if errors.Is(ev.end.err, errRenewed) {
 			return
 		}
@@ -193,7 +196,6 @@ func (r *runner) handle(ctx context.Context, ev event) {
 func (r *runner) useServer(l *serverStream) {
 	l.failed = false
 	r.stopFrom(l.server.index + 1)
-	r.askMissed()
 	if !r.content.Answered(l.server.address) {
 		return
 	}
@@ -240,22 +242,5 @@ func (r *runner) closeSession(l *serverStream) {
 	r.up = false
 	for other := range r.sessions() {
 		r.up = r.up || other.up
-	}
-}
-
-// askMissed requests everything again if a stream may have missed a change. It asks on all open
-// streams, since a stream misses a change when another one takes the demand.
-func (r *runner) askMissed() {
-	missed := false
-	for s := range r.sessions() {
-		missed = missed || s.missed
-		s.missed = false
-	}
-	if !missed {
-		return
-	}
-	demands := r.feed.TakeDemand(true, !r.cp.cfg.Delta)
-	for s := range r.streams() {
-		r.ask(s, demands, true)
 	}
 }

@@ -38,7 +38,6 @@ type session struct {
 	up        bool         // the server has accepted the stream; see runner.acceptSilence
 	silent    bool         // it is up only because of its silence
 	silenceAt time.Time    // when silence may count as up
-	missed    bool         // the demand was taken for another stream (C15)
 	types     map[string]*asked
 	absences  absences
 	// largest is the size of the largest request, and largestType its type.

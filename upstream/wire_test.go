@@ -171,7 +171,8 @@ func bare(t *testing.T, delta bool, addresses ...string) (*runner, *client) {
 			feeds <- f
 			<-ctx.Done()
 		},
-		Wake: func([]*cache.Subscription) {},
+		Linger: -1,
+		Wake:   func([]*cache.Subscription) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"time"
 
 	"xdsrelay/relay/cache/demand"
@@ -48,8 +49,8 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	}
 	all = all || stream.postponed
 	stream.postponed = false
-	if has := t.demand.Stream(f.stream); all && has.HasAsked() && has.Wanted() > 0 && t.store.Gen() > 0 {
-		t.askedAgainLocked(f.stream, time.Now())
+	if all {
+		t.beginStreamLocked(f.stream)
 	}
 	over := func() bool { return f.ctx.Err() != nil } // then another feed may have begun, which asks for everything
 	take := t.demand.Take(f.stream, all, over)
@@ -65,11 +66,58 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	if !t.finishTake(f, take) {
 		return d, false
 	}
-	r := take.Request()
+	return t.demandOf(take.Request()), true
+}
+
+func (t *Table) demandOf(r demand.Request) Demand {
 	return Demand{
 		Table: t, Wildcard: r.Wildcard, WildcardChanged: r.WildcardChanged,
 		Names: r.Names, Subscribe: r.Subscribe, Unsubscribe: r.Unsubscribe, Again: r.Again, Twice: r.Twice,
-	}, true
+	}
+}
+
+// beginStreamLocked records that a new stream is about to be asked for everything.
+func (t *Table) beginStreamLocked(stream int) {
+	if s := t.demand.Stream(stream); s.HasAsked() && s.Wanted() > 0 && t.store.Gen() > 0 {
+		t.askedAgainLocked(stream, time.Now())
+	}
+}
+
+// copyDemand is takeDemand for a stream that is opened while others are in use, which have been asked.
+// Changes that they were not sent stay pending for all of them.
+func (t *Table) copyDemand(f *Feed, names bool) (d Demand, ok bool) {
+	t.mu.Lock()
+	wait := t.waitsForOthersLocked(f.stream, true)
+	if wait {
+		t.streams[f.stream].postponed = true
+	} else {
+		t.beginStreamLocked(f.stream)
+	}
+	t.mu.Unlock()
+	if wait {
+		f.group.signalNeeds()
+		return d, false
+	}
+	var r demand.Request
+	t.inPauses(t.mu.reading(), func(step int, pause func()) { r = t.demand.Asked(f.stream, step, pause) })
+	slices.Sort(r.Subscribe)
+	if names {
+		r.Names = r.Subscribe
+	}
+	if !r.Wildcard && len(r.Subscribe) == 0 {
+		return d, false
+	}
+	t.mu.Lock()
+	t.askedMoreLocked(f.stream)
+	t.mu.Unlock()
+	return t.demandOf(r), true
+}
+
+// askedMoreLocked records that a control plane is asked for more than it has answered.
+func (t *Table) askedMoreLocked(stream int) {
+	if !t.group.unreachable(1 << stream) {
+		t.streams[stream].confidence.AskedMore(time.Now())
+	}
 }
 
 // finishTake records that the control plane is asked. It reports whether there is anything to send.
@@ -79,8 +127,6 @@ func (t *Table) finishTake(f *Feed, take *demand.Take[*Subscription]) bool {
 	if f.ctx.Err() != nil || !take.Finish(t.group.cache.step) {
 		return false
 	}
-	if !t.group.unreachable(1 << f.stream) {
-		t.streams[f.stream].confidence.AskedMore(time.Now())
-	}
+	t.askedMoreLocked(f.stream)
 	return true
 }

@@ -59,6 +59,27 @@ func (f *Feed) TakeAll(typ *resource.Type, names bool) (d Demand, ok bool) {
 	return t.takeDemand(f, true, names)
 }
 
+// CopyDemand is TakeDemand for a stream that is opened while others to the same control plane are in
+// use: what these have been asked for. Later changes are taken for all of them.
+func (f *Feed) CopyDemand(names bool) []Demand {
+	var out []Demand
+	for _, t := range f.group.Tables() {
+		if d, ok := t.copyDemand(f, names); ok {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// CopyOf is CopyDemand for one type. ok reports whether anything was asked for.
+func (f *Feed) CopyOf(typ *resource.Type, names bool) (d Demand, ok bool) {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return d, false
+	}
+	return t.copyDemand(f, names)
+}
+
 // Update is what a control plane sent about one type.
 type Update struct {
 	Type *resource.Type

@@ -29,6 +29,7 @@ type modelStream struct {
 	wild     bool                   // it is subscribed to the wildcard
 	included map[*modelInterest]int // what the next answer answers, with its asks
 	over     bool                   // the stream has ended: everything has to be taken
+	second   map[string]bool        // what the control plane of a second stream is subscribed to; nil if there is none
 	differs  bool                   // the control plane sends differences
 }
 
@@ -246,6 +247,24 @@ func (m *machine) differences(t *rapid.T) {
 	m.streams[i].differs = true
 }
 
+// openSecond: a second stream is opened, and asks for what the first one was asked for.
+func (m *machine) openSecond(t *rapid.T) {
+	i := rapid.IntRange(0, 1).Draw(t, "stream")
+	s := &m.streams[i]
+	if s.over {
+		return
+	}
+	wild := m.streams[i].wild
+	r := m.d.Asked(i, 1, func() { m.meanwhile(t) })
+	if r.Wildcard != wild || r.WildcardChanged != wild {
+		t.Fatalf("asked for the wildcard: %t, expected %t", r.Wildcard, wild)
+	}
+	s.second = make(map[string]bool)
+	for _, n := range r.Subscribe {
+		s.second[n] = true
+	}
+}
+
 func (m *machine) answer(t *rapid.T) {
 	i := rapid.IntRange(0, 1).Draw(t, "stream")
 	m.d.Answer(i, rapid.SampledFrom([]int{0, 2, 99}).Draw(t, "step"))
@@ -330,12 +349,13 @@ func (m *machine) takeOnce(t *rapid.T, i int, all bool, meanwhile func() bool) {
 	r := tk.Request()
 	s.included = included
 	if all {
-		s.over = false
+		s.over, s.second = false, nil
 		clear(s.holds)
 		clear(s.ghosts)
 		clear(s.sent)
 	}
 	m.follow(t, s, r, all, meanwhile != nil)
+	s.followSecond(r)
 	for _, n := range slices.Concat(r.Names, r.Subscribe) {
 		if !before[n] {
 			t.Fatalf("%q is taken, but was not wanted at the beginning", n)
@@ -360,8 +380,24 @@ func (m *machine) takeOnce(t *rapid.T, i int, all bool, meanwhile func() bool) {
 	if meanwhile != nil {
 		return
 	}
+	if want := m.wanted(i); s.second != nil && !maps.Equal(s.second, want) {
+		t.Fatalf("the control plane of the second stream has %v, expected %v", s.second, want)
+	}
 	if want := m.wanted(i); !maps.Equal(s.holds, want) || !slices.Equal(r.Names, slices.Sorted(maps.Keys(want))) {
 		t.Fatalf("the control plane has %v, and the names are %v, expected %v", s.holds, r.Names, want)
+	}
+}
+
+// followSecond makes the control plane of the second stream follow a request.
+func (s *modelStream) followSecond(r Request) {
+	if s.second == nil {
+		return
+	}
+	for _, n := range r.Unsubscribe {
+		delete(s.second, n)
+	}
+	for _, n := range r.Subscribe {
+		s.second[n] = true
 	}
 }
 
@@ -438,7 +474,7 @@ func TestModel(t *testing.T) {
 			"join": m.join, "leave": m.leave, "end": func(t *rapid.T) { m.end(t, false) }, "end while idle": func(t *rapid.T) { m.end(t, true) },
 			"join wildcard": m.joinWildcard, "leave wildcard": m.leaveWildcard, "end wildcard": m.endWildcard,
 			"shed": m.shed, "ask again": m.askAgain, "learn": m.learn, "forget": m.forget, "presume": m.presume,
-			"ghost": m.ghost, "differences": m.differences, "answer": m.answer, "fit": m.fit, "take": m.take, "": m.check,
+			"ghost": m.ghost, "differences": m.differences, "open a second stream": m.openSecond, "answer": m.answer, "fit": m.fit, "take": m.take, "": m.check,
 		})
 	})
 }

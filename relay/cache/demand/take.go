@@ -160,6 +160,21 @@ func (t *Take[S]) Finish(step int) (news bool) {
 	return t.out.WildcardChanged || len(t.out.Subscribe)+len(t.out.Unsubscribe) > 0
 }
 
+// Asked returns what the control plane of a stream was asked for, for another stream that is opened
+// while the first one is in use, and calls pause after every step names. Changes that are pending are
+// not in it: the next [Demand.Take] is for both streams. It only reads the demand. The names are not
+// sorted.
+func (d *Demand[S]) Asked(stream, step int, pause func()) Request {
+	r := Request{Wildcard: d.Stream(stream).wildcardAsked}
+	r.WildcardChanged = r.Wildcard
+	for n, w := range d.Scan(step, pause) {
+		if w.stream == stream && w.state == asked {
+			r.Subscribe = append(r.Subscribe, w.Name(n))
+		}
+	}
+	return r
+}
+
 // Request returns what to ask for, sorted. It needs no lock.
 func (t *Take[S]) Request() Request {
 	r := t.out
