@@ -13,8 +13,8 @@ import (
 
 // byNameWait bounds the wait of a SotW client that subscribes by name: its version covers its own
 // names only, so it does not prove that the client's content is newer. If the tier head proves that
-// the node's content is older than what clients of other nodes may have, such a client waits like
-// all others.
+// the node's content is older than what clients of other nodes may have, or the control plane cannot
+// bring what is newer yet, such a client waits like all others.
 const byNameWait = 500 * time.Millisecond
 
 // waitsForHead reports whether the client has begun to wait.
@@ -61,7 +61,7 @@ func (s *stream) waitsForVersionLocked(ts *typeState, h cache.SubscriptionState,
 		differs = ts.table.Ahead(claimed)
 	default:
 		differs = ts.table.Version(&ts.watcher) != claimed
-		if until.After(limit) && !h.Proven {
+		if until.After(limit) && !h.ByNameToo {
 			until = limit
 		}
 	}

@@ -196,6 +196,45 @@ func TestMovesByName(t *testing.T) {
 	})
 }
 
+// TestMovesByNameInAnOutage: while the control plane cannot bring what is newer, a client that asks
+// by name waits for as long as all others, until a new stream has answered (K12).
+func TestMovesByNameInAnOutage(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorldOf(t, cache.Config{Linger: time.Minute, HeadWait: headWait}).listen()
+		first := w.open(true) // the node has what its own clients ask for
+		first.Subscribe(eds, "e")
+		w.asked(eds, "e")
+		w.change(eds, nil, xdstest.Endpoints("e", "127.0.0.1:1"))
+		first.Ack(first.Recv(t))
+		w.origin().Down(errors.New("gone"))
+		w.cache.Groups()[0].ObserveHead(resource.TypeOf(eds), cache.TierHead{Digest: resource.Digest{1}, Version: "newer"})
+		newer := xdstest.Endpoints("e", "127.0.0.1:2")
+		returns := func() *xdstest.Stream {
+			s := w.open(delta)
+			if delta {
+				s.Resume(eds, "", map[string]string{"e": resources(t, newer)[0].Version}, "e")
+			} else {
+				s.Resume(eds, "of the newer one", nil, "e")
+			}
+			return s
+		}
+		during := returns()
+		silent(t, during, 2*byNameWait)
+		w.origin().TakeDemand(true, true)
+		w.origin().Up()
+		after := returns()
+		silent(t, after, headWait-3*byNameWait)
+		during.Quiet(t, 0)
+		w.change(eds, nil, newer)
+		for _, s := range []*xdstest.Stream{during, after} {
+			if !delta {
+				s.Ack(has(t, s.Recv(t), "e"))
+			}
+			s.Quiet(t, 2*headWait)
+		}
+	})
+}
+
 // TestMovesByNameToAnOlderRecord: a node that has restored what an owner wrote down before
 // the last change serves that to nobody who has something else, for as long as it may catch
 // up: also not to a client that asks by name, since the tier head proves it (K12).

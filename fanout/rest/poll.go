@@ -143,14 +143,14 @@ func (p *poll) mustAnswer(h cache.SubscriptionState, seen cache.Seen) bool {
 	return true
 }
 
-// isBehind reports whether a client that has content must wait, since the tier head proves that this
+// isBehind reports whether a client that has content must wait, since the tier head shows that this
 // node's is older. The poll is woken when the node has caught up.
 func (p *poll) isBehind(h cache.SubscriptionState) bool {
 	had := p.request.version
 	if had == "" || !h.Behind.After(time.Now()) {
 		return false
 	}
-	newer := h.Proven
+	newer := h.ByNameToo
 	if h.Wildcard && h.Names == 0 {
 		newer = p.table.Ahead(had)
 	}

@@ -44,10 +44,11 @@ type SubscriptionState struct {
 	// Behind is until when the content should not be sent to a client that has presented other
 	// content, because that is probably newer (K12); zero if it need not wait.
 	Behind time.Time
-	// Proven says that this applies to clients that ask by name, too: the tier head is newer than
-	// what the whole table was restored from.
-	Proven bool
-	shown  shown // see Spares
+	// ByNameToo says that this applies to SotW clients that ask by name, too, although their
+	// versions prove nothing: the tier head is newer than what the whole table was restored from, or
+	// the control plane cannot bring what is newer yet.
+	ByNameToo bool
+	shown     shown // see Spares
 }
 
 // State returns the state of w's subscription. The cost does not depend on the table's size.
@@ -67,7 +68,8 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 			h.Unsettled = at
 		}
 	}
-	h.Behind, h.Proven, h.shown = t.behindUntilLocked(), t.provenLocked(), t.errored.shown
+	h.shown = t.errored.shown
+	h.Behind, h.ByNameToo = t.behindUntilLocked(time.Now())
 	if h.Known && !s.private {
 		t.mu.RUnlock()
 		return h

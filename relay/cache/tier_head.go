@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/resource"
 )
 
@@ -34,9 +35,9 @@ const (
 	pastKept = 16
 	// versionsKept is how many versions of unreached heads a table remembers.
 	versionsKept = 4
-	// byNameWait bounds how long a table without a wildcard counts as behind: nodes then have what
-	// their own clients ask for, and a digest of something else proves nothing; provenLocked covers
-	// what does.
+	// byNameWait bounds how long a table without a wildcard counts as behind while the control plane
+	// can bring what is newer: nodes then have what their own clients ask for, and a digest of
+	// something else proves nothing; provenLocked covers what does.
 	byNameWait = 500 * time.Millisecond
 )
 
@@ -204,17 +205,25 @@ func (t *Table) outdatedLocked() bool {
 	return a != nil && a.behind && (a.later || slices.ContainsFunc(t.streams, func(l typeStreamState) bool { return l.confidence.Missed() }))
 }
 
-// behindUntilLocked is until when the table counts as behind; zero if it does not.
-func (t *Table) behindUntilLocked() time.Time {
+// behindUntilLocked is until when the table counts as behind; zero if it does not. byName says that
+// clients that ask by name wait as long as all others.
+func (t *Table) behindUntilLocked(now time.Time) (until time.Time, byName bool) {
 	a := t.tierHead
 	if a == nil || !a.behind {
-		return time.Time{}
+		return time.Time{}, false
 	}
+	byName = t.provenLocked() || t.openLocked(now) || t.group.unreachable(anyStream)
 	wait := t.group.cache.cfg.HeadWait
-	if !t.demand.Wildcard().Demanded() && wait > byNameWait && !t.provenLocked() && !t.group.unreachable(anyStream) {
-		wait = byNameWait
+	if !t.demand.Wildcard().Demanded() && !byName {
+		wait = min(wait, byNameWait)
 	}
-	return a.since.Add(wait)
+	return a.since.Add(wait), byName
+}
+
+// openLocked reports whether a control plane that was asked for everything on a new stream may still
+// answer.
+func (t *Table) openLocked(now time.Time) bool {
+	return slices.ContainsFunc(t.streams, func(l typeStreamState) bool { return l.confidence.Is(confidence.Open, now) })
 }
 
 // provenLocked reports whether the tier head proves that the table is behind, although no client

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/resource"
 )
 
@@ -167,29 +168,45 @@ func TestBehindWakes(t *testing.T) {
 }
 
 // TestBehindByName: without a wildcard nodes have different content, so the wait is short while
-// there is a stream to the control plane.
+// the control plane can bring what is newer. It cannot without a stream, and a new stream has first
+// to answer: until then all clients wait as long, also those whose version proves nothing (K12).
 func TestBehindByName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, Config{HeadWait: headWait})
+	inTime(t, Config{HeadWait: headWait}, func(t *testing.T, w *world) {
 		c := w.client(endpoints, false, "a")
+		w.feed.TakeDemand(true, false)
 		w.apply(endpoints, res("a", "1"))
 		w.group.ObserveHead(endpoints, TierHead{Digest: resource.Digest{1}})
-		for err, want := range map[error]time.Duration{nil: byNameWait, ErrClosed: headWait} {
-			if err == nil {
-				w.feed.Up()
-			} else {
-				w.feed.Down(err)
+		since := time.Now()
+		for _, step := range []struct {
+			what string
+			do   func()
+			want time.Duration
+		}{
+			{"there is a stream", w.feed.Up, byNameWait},
+			{"it ended", func() { w.feed.Down(ErrClosed) }, headWait},
+			{"a new one has not answered", func() { w.feed.TakeDemand(true, false); w.feed.Up() }, headWait},
+			{"it has answered", func() { w.apply(endpoints, res("a", "1")) }, byNameWait},
+		} {
+			step.do()
+			<-time.After(time.Millisecond)
+			h := c.head()
+			if h.Behind != since.Add(step.want) || h.ByNameToo != (step.want == headWait) {
+				t.Errorf("%s: behind for %s, expected %s; by name, too: %t", step.what, h.Behind.Sub(since), step.want, h.ByNameToo)
 			}
-			if until := c.head().Behind; until != time.Now().Add(want) {
-				t.Errorf("the stream's error is %v: behind until %v, expected %v", err, until, want)
-			}
+		}
+		w.feed.Down(ErrClosed)
+		w.feed.TakeDemand(true, false)
+		w.feed.Up()
+		<-time.After(confidence.Silence)
+		if h := c.head(); h.Behind != since.Add(byNameWait) {
+			t.Errorf("the new stream is silent: behind for %s", h.Behind.Sub(since))
 		}
 	})
 }
 
 // TestBehindByNameProven: an owner writes heads before it writes its content, so a record that
 // differs from the head proves to be older, even without a wildcard; one with the head's content,
-// or that is no owner's record, proves nothing (K12).
+// or that is no owner's record, proves nothing once the control plane is silent (K12).
 func TestBehindByNameProven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := start(t, Config{HeadWait: headWait})
@@ -212,10 +229,11 @@ func TestBehindByNameProven(t *testing.T) {
 			w.group.RestoreFrom(k)
 			w.feed.Up()
 			c := w.client(endpoints, false, "a", "b")
+			<-time.After(confidence.Silence)
 			w.group.ObserveHead(endpoints, tc.head)
 			h := c.head()
-			if h.Proven != (tc.wait == headWait) || h.Behind.IsZero() == tc.behind || tc.behind && h.Behind != time.Now().Add(tc.wait) {
-				t.Errorf("%s: proven %t, behind until %s from now", name, h.Proven, time.Until(h.Behind))
+			if h.ByNameToo != (tc.wait == headWait) || h.Behind.IsZero() == tc.behind || tc.behind && h.Behind != time.Now().Add(tc.wait) {
+				t.Errorf("%s: by name, too, %t, behind until %s from now", name, h.ByNameToo, time.Until(h.Behind))
 			}
 		}
 	})
