@@ -158,160 +158,160 @@ func StartAuto(t TB, cfg AutoConfig) *Auto {
 
 // Close ends the client and waits until nothing of it runs any more. What it
 // held and noted can still be asked for.
-func (a *Auto) Close() {
-	a.cancel()
-	<-a.done
+func (c *Auto) Close() {
+	c.cancel()
+	<-c.done
 }
 
 // Subscribe adds names of a type. Without names, or with "*", it subscribes to
 // everything; the legacy form is used where it means the same.
-func (a *Auto) Subscribe(typeURL string, names ...string) {
-	a.change(typeURL, func(t *autoType) subChange { return t.add(names) })
+func (c *Auto) Subscribe(typeURL string, names ...string) {
+	c.change(typeURL, func(t *autoType) subChange { return t.add(names) })
 }
 
 // Unsubscribe drops names of a type ("*" is the subscription to everything),
 // and with them the resources that no other subscription covers. Without names
 // it drops all of the type.
-func (a *Auto) Unsubscribe(typeURL string, names ...string) {
-	a.change(typeURL, func(t *autoType) subChange { return t.drop(names) })
+func (c *Auto) Unsubscribe(typeURL string, names ...string) {
+	c.change(typeURL, func(t *autoType) subChange { return t.drop(names) })
 }
 
 // Repeat asks a delta server once more for names, or "*", that the client wants already
 // (B35). It says nothing of others, and nothing in SotW, where every request is like
 // that.
-func (a *Auto) Repeat(typeURL string, names ...string) {
-	if a.cfg.Variant.Delta {
-		a.change(typeURL, func(t *autoType) subChange { return t.again(names) })
+func (c *Auto) Repeat(typeURL string, names ...string) {
+	if c.cfg.Variant.Delta {
+		c.change(typeURL, func(t *autoType) subChange { return t.again(names) })
 	}
 }
 
 // Disconnect ends the stream and stays away until [Auto.Connect].
-func (a *Auto) Disconnect() { a.relocate(func() { a.offline = true }) }
+func (c *Auto) Disconnect() { c.relocate(func() { c.offline = true }) }
 
 // Connect ends Disconnect.
-func (a *Auto) Connect() { a.relocate(func() { a.offline = false }) }
+func (c *Auto) Connect() { c.relocate(func() { c.offline = false }) }
 
 // Reconnect ends the stream; the client comes back at once.
-func (a *Auto) Reconnect() { a.relocate(func() {}) }
+func (c *Auto) Reconnect() { c.relocate(func() {}) }
 
 // MoveTo ends the stream and goes on at another server.
-func (a *Auto) MoveTo(addr string) { a.relocate(func() { a.addr = addr }) }
+func (c *Auto) MoveTo(addr string) { c.relocate(func() { c.addr = addr }) }
 
-func (a *Auto) relocate(change func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (c *Auto) relocate(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	change()
-	if a.session != nil {
-		a.session.cancel()
+	if c.session != nil {
+		c.session.cancel()
 	}
-	a.signalLocked()
+	c.signalLocked()
 }
 
 // Held is what the client holds of a type, by name.
-func (a *Auto) Held(typeURL string) map[string]Held {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t := a.types[typeURL]; t != nil {
+func (c *Auto) Held(typeURL string) map[string]Held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := c.types[typeURL]; t != nil {
 		return maps.Clone(t.held)
 	}
 	return nil
 }
 
 // Version is the version of a type that the client accepted last.
-func (a *Auto) Version(typeURL string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if t := a.types[typeURL]; t != nil {
+func (c *Auto) Version(typeURL string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := c.types[typeURL]; t != nil {
 		return t.accepted
 	}
 	return ""
 }
 
 // Connected reports whether the client has a stream.
-func (a *Auto) Connected() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.connectedLocked()
+func (c *Auto) Connected() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.connectedLocked()
 }
 
 // Stats says what the client saw so far.
-func (a *Auto) Stats() AutoStats {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.stats
+func (c *Auto) Stats() AutoStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
 }
 
 // Violations lists the breaches of protocol that the client met.
-func (a *Auto) Violations() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.violations)
+func (c *Auto) Violations() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.violations)
 }
 
 // CheckViolations fails the test, without ending it, if there are any.
-func (a *Auto) CheckViolations(t TB) {
+func (c *Auto) CheckViolations(t TB) {
 	t.Helper()
-	if v := a.Violations(); len(v) > 0 {
-		t.Errorf("protocol violations met by %s: %q%s", a.log.who, v, a.log)
+	if v := c.Violations(); len(v) > 0 {
+		t.Errorf("protocol violations met by %s: %q%s", c.log.who, v, c.log)
 	}
 }
 
 // WaitFor waits until cond holds, which may ask the client anything; the test
 // fails after [Patience]. what completes the sentence "waited for …".
-func (a *Auto) WaitFor(t TB, what string, cond func() bool) {
+func (c *Auto) WaitFor(t TB, what string, cond func() bool) {
 	t.Helper()
-	if !poll(cond, a.changeSignal) {
-		t.Fatalf("waited %v for %s, in vain; %s", PatienceHere(), what, a)
+	if !poll(cond, c.changeSignal) {
+		t.Fatalf("waited %v for %s, in vain; %s", PatienceHere(), what, c)
 	}
 }
 
 // WaitHeld waits until the client holds exactly the given names of a type.
-func (a *Auto) WaitHeld(t TB, typeURL string, names ...string) {
+func (c *Auto) WaitHeld(t TB, typeURL string, names ...string) {
 	t.Helper()
 	want := slices.Sorted(slices.Values(names))
-	a.WaitFor(t, fmt.Sprintf("%s to be exactly %s", shortType(typeURL), brief(want)), func() bool {
-		return slices.Equal(slices.Sorted(maps.Keys(a.Held(typeURL))), want)
+	c.WaitFor(t, fmt.Sprintf("%s to be exactly %s", shortType(typeURL), brief(want)), func() bool {
+		return slices.Equal(slices.Sorted(maps.Keys(c.Held(typeURL))), want)
 	})
 }
 
 // String tells what the client holds, noted and said.
-func (a *Auto) String() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (c *Auto) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s at %s: %d streams (connected: %t), %d frames, last end: %v", a.log.who, a.addr,
-		a.stats.Streams, a.connectedLocked(), a.stats.Frames, a.stats.LastEnd)
-	for _, u := range slices.Sorted(maps.Keys(a.types)) {
-		t := a.types[u]
+	fmt.Fprintf(&b, "%s at %s: %d streams (connected: %t), %d frames, last end: %v", c.log.who, c.addr,
+		c.stats.Streams, c.connectedLocked(), c.stats.Frames, c.stats.LastEnd)
+	for _, u := range slices.Sorted(maps.Keys(c.types)) {
+		t := c.types[u]
 		fmt.Fprintf(&b, "\n    %s: wants %s, holds %s", shortType(u), brief(t.wanted()), brief(slices.Sorted(maps.Keys(t.held))))
 	}
-	for _, v := range a.violations {
+	for _, v := range c.violations {
 		b.WriteString("\n    violation: " + v)
 	}
-	return b.String() + a.log.String()
+	return b.String() + c.log.String()
 }
 
-func (a *Auto) connectedLocked() bool { return a.session != nil && a.session.grpc != nil }
+func (c *Auto) connectedLocked() bool { return c.session != nil && c.session.grpc != nil }
 
-func (a *Auto) changeSignal() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.changed
+func (c *Auto) changeSignal() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changed
 }
 
-// signalLocked wakes those who wait for a change. a.mu is held.
-func (a *Auto) signalLocked() {
-	close(a.changed)
-	a.changed = make(chan struct{})
+// signalLocked wakes those who wait for a change. c.mu is held.
+func (c *Auto) signalLocked() {
+	close(c.changed)
+	c.changed = make(chan struct{})
 }
 
 // pause waits for d, or for a change.
-func (a *Auto) pause(d time.Duration, changed <-chan struct{}) {
+func (c *Auto) pause(d time.Duration, changed <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-changed:
-	case <-a.ctx.Done():
+	case <-c.ctx.Done():
 	}
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // run keeps a stream open until the client is closed.
-func (a *Auto) run() {
-	defer close(a.done)
+func (c *Auto) run() {
+	defer close(c.done)
 	var cc *grpc.ClientConn
 	var at string // where cc leads
 	hangUp := func() {
@@ -27,33 +27,33 @@ func (a *Auto) run() {
 	}
 	defer func() { hangUp() }()
 	busy := 0 // streams in a row that had an answer and ended in no time
-	for a.ctx.Err() == nil {
-		ctx, s, addr := a.nextSession()
+	for c.ctx.Err() == nil {
+		ctx, s, addr := c.nextSession()
 		if s == nil {
 			return
 		}
 		if at != addr {
 			hangUp()
 			var err error
-			cc, err = grpc.NewClient("passthrough:///"+addr, dialOptions(a.cfg.DialOptions)...)
+			cc, err = grpc.NewClient("passthrough:///"+addr, dialOptions(c.cfg.DialOptions)...)
 			if err != nil { // the options are wrong; nothing would mend that
-				a.endSession(s, fmt.Errorf("make a client of %s: %w", addr, err))
+				c.endSession(s, fmt.Errorf("make a client of %s: %w", addr, err))
 				return
 			}
 			at = addr
 		}
 		began := time.Now()
-		answered, err := a.stream(ctx, cc, s, addr)
+		answered, err := c.stream(ctx, cc, s, addr)
 		if busy++; !answered || time.Since(began) > 0 || ctx.Err() != nil {
 			busy = 0
 		}
-		changed := a.endSession(s, err)
+		changed := c.endSession(s, err)
 		if busy == mostBusy {
-			a.tooBusy = fmt.Errorf("%d streams in a row had an answer and ended in no time: %w", busy, err)
-			a.log.add("%v", a.tooBusy)
+			c.tooBusy = fmt.Errorf("%d streams in a row had an answer and ended in no time: %w", busy, err)
+			c.log.add("%v", c.tooBusy)
 		}
 		if !answered || busy >= mostBusy { // C13
-			a.pause(cmp.Or(a.cfg.Backoff, 20*time.Millisecond), changed)
+			c.pause(cmp.Or(c.cfg.Backoff, 20*time.Millisecond), changed)
 		}
 	}
 }
@@ -65,68 +65,68 @@ const mostBusy = 100
 
 // nextSession waits until the client may connect. Cancelling the session, even
 // before its stream is open, makes the client choose anew where to go.
-func (a *Auto) nextSession() (context.Context, *autoSession, string) {
+func (c *Auto) nextSession() (context.Context, *autoSession, string) {
 	for {
-		a.mu.Lock()
-		if !a.offline {
-			ctx, cancel := context.WithCancel(a.ctx)
-			a.session = &autoSession{cancel: cancel, nonces: make(map[string]bool)}
-			s, addr := a.session, a.addr
-			a.mu.Unlock()
-			if a.cfg.Next != nil {
-				addr = a.cfg.Next()
+		c.mu.Lock()
+		if !c.offline {
+			ctx, cancel := context.WithCancel(c.ctx)
+			c.session = &autoSession{cancel: cancel, nonces: make(map[string]bool)}
+			s, addr := c.session, c.addr
+			c.mu.Unlock()
+			if c.cfg.Next != nil {
+				addr = c.cfg.Next()
 			}
 			return ctx, s, addr
 		}
-		changed := a.changed
-		a.mu.Unlock()
+		changed := c.changed
+		c.mu.Unlock()
 		select {
 		case <-changed:
-		case <-a.ctx.Done():
+		case <-c.ctx.Done():
 			return nil, nil, ""
 		}
 	}
 }
 
-func (a *Auto) endSession(s *autoSession, why error) (changed <-chan struct{}) {
+func (c *Auto) endSession(s *autoSession, why error) (changed <-chan struct{}) {
 	s.cancel()
-	a.log.add("stream ended: %v", why)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.session = nil
-	a.stats.LastEnd = why
-	a.signalLocked()
-	return a.changed
+	c.log.add("stream ended: %v", why)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.session = nil
+	c.stats.LastEnd = why
+	c.signalLocked()
+	return c.changed
 }
 
 // stream is one life of the stream; it reports whether the server answered.
-func (a *Auto) stream(ctx context.Context, cc *grpc.ClientConn, s *autoSession, addr string) (answered bool, err error) {
-	gs, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, a.cfg.Variant.Method(), grpc.WaitForReady(a.cfg.Next == nil))
+func (c *Auto) stream(ctx context.Context, cc *grpc.ClientConn, s *autoSession, addr string) (answered bool, err error) {
+	gs, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, c.cfg.Variant.Method(), grpc.WaitForReady(c.cfg.Next == nil))
 	if err != nil {
 		return false, err
 	}
 	commit(gs)
-	a.tell(AutoEvent{Addr: addr})
-	defer func() { a.tell(AutoEvent{Addr: addr, Ended: true, Err: err, Own: ctx.Err() != nil}) }()
-	a.begin(s, gs, addr)
+	c.tell(AutoEvent{Addr: addr})
+	defer func() { c.tell(AutoEvent{Addr: addr, Ended: true, Err: err, Own: ctx.Err() != nil}) }()
+	c.begin(s, gs, addr)
 	for {
-		if a.cfg.BeforeRead != nil {
-			a.cfg.BeforeRead(ctx)
+		if c.cfg.BeforeRead != nil {
+			c.cfg.BeforeRead(ctx)
 		}
-		f, err := recvFrame(gs, a.cfg.Variant.Delta)
+		f, err := recvFrame(gs, c.cfg.Variant.Delta)
 		if err != nil {
 			return answered, err
 		}
 		answered = true
-		a.tell(AutoEvent{Addr: addr, Frame: f})
-		a.handle(ctx, s, f)
+		c.tell(AutoEvent{Addr: addr, Frame: f})
+		c.handle(ctx, s, f)
 	}
 }
 
 // tell tells who watches.
-func (a *Auto) tell(e AutoEvent) {
-	if a.cfg.Watch != nil {
-		a.cfg.Watch(e)
+func (c *Auto) tell(e AutoEvent) {
+	if c.cfg.Watch != nil {
+		c.cfg.Watch(e)
 	}
 }
 
@@ -136,65 +136,65 @@ func (a *Auto) tell(e AutoEvent) {
 func commit(gs grpc.ClientStream) { _ = gs.Context() }
 
 // begin says on a new stream what is wanted and held (C1, C8).
-func (a *Auto) begin(s *autoSession, gs grpc.ClientStream, addr string) {
-	a.sendMu.Lock()
-	defer a.sendMu.Unlock()
-	a.mu.Lock()
-	a.log.add("stream opened to %s", addr)
+func (c *Auto) begin(s *autoSession, gs grpc.ClientStream, addr string) {
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	c.mu.Lock()
+	c.log.add("stream opened to %s", addr)
 	s.grpc = gs
-	a.stats.Streams++
+	c.stats.Streams++
 	var messages []proto.Message
-	for _, u := range inPushOrder(slices.Collect(maps.Keys(a.types))) {
-		t := a.types[u]
+	for _, u := range inPushOrder(slices.Collect(maps.Keys(c.types))) {
+		t := c.types[u]
 		t.newStream()
 		if t.wantsAnything() {
-			messages = append(messages, a.openLocked(t)...)
+			messages = append(messages, c.openLocked(t)...)
 		}
 	}
-	a.signalLocked()
-	a.mu.Unlock()
-	a.send(s, messages)
+	c.signalLocked()
+	c.mu.Unlock()
+	c.send(s, messages)
 }
 
 // change alters the subscription of a type and tells the server.
-func (a *Auto) change(typeURL string, alter func(*autoType) subChange) {
-	a.sendMu.Lock()
-	defer a.sendMu.Unlock()
-	a.mu.Lock()
-	t := a.types[typeURL]
+func (c *Auto) change(typeURL string, alter func(*autoType) subChange) {
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	c.mu.Lock()
+	t := c.types[typeURL]
 	if t == nil {
 		t = newAutoType(typeURL)
-		a.types[typeURL] = t
+		c.types[typeURL] = t
 	}
-	c := alter(t)
-	s := a.session
+	d := alter(t)
+	s := c.session
 	var messages []proto.Message
 	switch {
-	case s == nil || s.grpc == nil || c.empty(): // begin will say it, or there is nothing to say
+	case s == nil || s.grpc == nil || d.empty(): // begin will say it, or there is nothing to say
 	case !t.opened && !t.wantsAnything():
 	case !t.opened:
-		messages = a.openLocked(t)
-	case a.cfg.Variant.Delta:
+		messages = c.openLocked(t)
+	case c.cfg.Variant.Delta:
 		messages = []proto.Message{&discoveryv3.DeltaDiscoveryRequest{
-			TypeUrl: typeURL, ResourceNamesSubscribe: c.subscribe, ResourceNamesUnsubscribe: c.unsubscribe,
+			TypeUrl: typeURL, ResourceNamesSubscribe: d.subscribe, ResourceNamesUnsubscribe: d.unsubscribe,
 		}}
 	case !t.pending: // otherwise the answer that is due will say it (C3)
 		messages = t.sotwRequests()
-		if a.cfg.Trusting {
+		if c.cfg.Trusting {
 			clear(t.left) // has been said
 		}
-		if a.cfg.Forgetful && !t.wantsAnything() {
+		if c.cfg.Forgetful && !t.wantsAnything() {
 			t.nonce, t.accepted = "", ""
 		}
 	}
-	a.signalLocked()
-	a.mu.Unlock()
-	a.send(s, messages)
+	c.signalLocked()
+	c.mu.Unlock()
+	c.send(s, messages)
 }
 
-// openLocked builds a type's first request on a stream. a.mu is held.
-func (a *Auto) openLocked(t *autoType) []proto.Message {
-	if !a.cfg.Variant.Delta {
+// openLocked builds a type's first request on a stream. c.mu is held.
+func (c *Auto) openLocked(t *autoType) []proto.Message {
+	if !c.cfg.Variant.Delta {
 		return t.sotwRequests()
 	}
 	t.opened = true
@@ -248,61 +248,61 @@ func (t *autoType) legacyWild() bool {
 }
 
 // handle checks, takes in and answers one response.
-func (a *Auto) handle(ctx context.Context, s *autoSession, f *Frame) {
-	a.log.add("<- %s", f)
-	a.mu.Lock()
-	a.stats.Frames++
-	t := a.checkLocked(s, f)
+func (c *Auto) handle(ctx context.Context, s *autoSession, f *Frame) {
+	c.log.add("<- %s", f)
+	c.mu.Lock()
+	c.stats.Frames++
+	t := c.checkLocked(s, f)
 	if t == nil { // O12: a type that is not on this stream is not answered
-		a.signalLocked()
-		a.mu.Unlock()
+		c.signalLocked()
+		c.mu.Unlock()
 		return
 	}
 	t.pending = true
-	a.mu.Unlock()
+	c.mu.Unlock()
 
-	nack, unusable := a.judge(f)
+	nack, unusable := c.judge(f)
 	if nack == nil || len(unusable) > 0 {
-		a.mu.Lock()
+		c.mu.Lock()
 		t.apply(f, unusable)
-		a.signalLocked()
-		a.mu.Unlock()
+		c.signalLocked()
+		c.mu.Unlock()
 	}
-	if a.cfg.BeforeAck != nil {
-		a.cfg.BeforeAck(ctx, f)
+	if c.cfg.BeforeAck != nil {
+		c.cfg.BeforeAck(ctx, f)
 	}
 
-	a.sendMu.Lock()
-	defer a.sendMu.Unlock()
-	a.mu.Lock()
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	c.mu.Lock()
 	t.pending, t.nonce = false, f.Nonce
 	messages := []proto.Message{&discoveryv3.DeltaDiscoveryRequest{TypeUrl: f.TypeURL, ResponseNonce: f.Nonce, ErrorDetail: nack}}
-	if !a.cfg.Variant.Delta {
+	if !c.cfg.Variant.Delta {
 		messages = t.sotwAnswers(nack)
 	}
 	if nack == nil {
-		a.stats.Acks++
+		c.stats.Acks++
 	} else {
-		a.stats.Nacks++
+		c.stats.Nacks++
 	}
-	a.signalLocked()
-	a.mu.Unlock()
-	a.send(s, messages)
+	c.signalLocked()
+	c.mu.Unlock()
+	c.send(s, messages)
 }
 
 // judge asks whether a frame is rejected, and if so whether as a whole or for
 // some of its resources.
-func (a *Auto) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool) {
+func (c *Auto) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool) {
 	reject := func(reason string) {
 		nack = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: reason}
 	}
-	if a.cfg.Nack != nil {
-		if reason := a.cfg.Nack(f); reason != "" {
+	if c.cfg.Nack != nil {
+		if reason := c.cfg.Nack(f); reason != "" {
 			reject(reason)
 			return nack, nil
 		}
 	}
-	if a.cfg.Reject == nil {
+	if c.cfg.Reject == nil {
 		return nil, nil
 	}
 	unusable = make(map[string]bool)
@@ -310,7 +310,7 @@ func (a *Auto) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool)
 		if r.Body == nil {
 			continue
 		}
-		if reason := a.cfg.Reject(f.TypeURL, r); reason != "" {
+		if reason := c.cfg.Reject(f.TypeURL, r); reason != "" {
 			reject(fmt.Sprintf("%s: %s", r.Name, reason))
 			unusable[r.Name] = true
 		}
@@ -319,8 +319,8 @@ func (a *Auto) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool)
 }
 
 // checkLocked notes what is wrong with a frame and returns its type, nil if
-// nothing of the type was asked for on this stream. a.mu is held.
-func (a *Auto) checkLocked(s *autoSession, f *Frame) *autoType {
+// nothing of the type was asked for on this stream. c.mu is held.
+func (c *Auto) checkLocked(s *autoSession, f *Frame) *autoType {
 	var wrong []string
 	switch {
 	case f.Nonce == "":
@@ -329,40 +329,40 @@ func (a *Auto) checkLocked(s *autoSession, f *Frame) *autoType {
 		wrong = append(wrong, fmt.Sprintf("B5: nonce came before: %s", f))
 	}
 	s.nonces[f.Nonce] = true
-	t := a.types[f.TypeURL]
+	t := c.types[f.TypeURL]
 	if t == nil || !t.opened {
 		wrong, t = append(wrong, fmt.Sprintf("B4: type was not asked for: %s", f)), nil
 	} else {
 		t.frames++
-		if a.cfg.Overdue != nil {
-			t.overdue = a.cfg.Overdue()
+		if c.cfg.Overdue != nil {
+			t.overdue = c.cfg.Overdue()
 		}
 		wrong = append(wrong, t.check(f)...)
 	}
 	for _, w := range wrong {
-		a.log.add("violation: %s", w)
+		c.log.add("violation: %s", w)
 	}
-	a.violations = append(a.violations, wrong...)
+	c.violations = append(c.violations, wrong...)
 	return t
 }
 
 // send sends requests on the session's stream, the node with the first. What
 // cannot be sent is dropped: the stream is over then, and the next one begins
-// by saying all. a.sendMu is held.
-func (a *Auto) send(s *autoSession, messages []proto.Message) {
+// by saying all. c.sendMu is held.
+func (c *Auto) send(s *autoSession, messages []proto.Message) {
 	for _, m := range messages {
 		if !s.nodeSent {
 			s.nodeSent = true
 			switch m := m.(type) {
 			case *discoveryv3.DiscoveryRequest:
-				m.Node = a.cfg.Node
+				m.Node = c.cfg.Node
 			case *discoveryv3.DeltaDiscoveryRequest:
-				m.Node = a.cfg.Node
+				m.Node = c.cfg.Node
 			}
 		}
-		a.log.add("-> %s", lineOf(m))
+		c.log.add("-> %s", lineOf(m))
 		if err := s.grpc.SendMsg(m); err != nil {
-			a.log.add("could not send: %v", err)
+			c.log.add("could not send: %v", err)
 			return
 		}
 	}
