@@ -1,76 +1,70 @@
-package xdstest
+package xdsclient
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/pause"
 )
 
 // run keeps a stream open until the client is closed.
-func (c *Auto) run() {
+func (c *Client) run() {
 	defer close(c.done)
-	var cc *grpc.ClientConn
-	var at string // where cc leads
+	var conn *grpc.ClientConn
+	var at string // where conn leads
 	hangUp := func() {
-		if cc != nil {
-			_ = cc.Close()
+		if conn != nil {
+			_ = conn.Close()
 		}
 	}
 	defer func() { hangUp() }()
-	busy := 0 // streams in a row that had an answer and ended in no time
 	for c.ctx.Err() == nil {
 		ctx, s, addr := c.nextSession()
 		if s == nil {
 			return
 		}
-		if at != addr {
+		var err error
+		if conn == nil || at != addr {
 			hangUp()
-			var err error
-			cc, err = grpc.NewClient("passthrough:///"+addr, dialOptions(c.cfg.DialOptions)...)
-			if err != nil { // the options are wrong; nothing would mend that
-				c.endSession(s, fmt.Errorf("make a client of %s: %w", addr, err))
-				return
-			}
+			conn, err = c.dial(addr)
 			at = addr
 		}
-		began := time.Now()
-		answered, err := c.stream(ctx, cc, s, addr)
-		if busy++; !answered || time.Since(began) > 0 || ctx.Err() != nil {
-			busy = 0
+		answered := false
+		if err == nil {
+			answered, err = c.stream(ctx, conn, s, addr)
 		}
 		changed := c.endSession(s, err)
-		if busy == mostBusy {
-			c.tooBusy = fmt.Errorf("%d streams in a row had an answer and ended in no time: %w", busy, err)
-			c.log.add("%v", c.tooBusy)
-		}
-		if !answered || busy >= mostBusy { // C13
-			c.pause(cmp.Or(c.cfg.Backoff, 20*time.Millisecond), changed)
+		if !answered { // C13
+			pause.Unless(c.ctx, c.cfg.Backoff, changed)
 		}
 	}
 }
 
-// mostBusy is how many streams in a row may have an answer and end without time passing,
-// as it can only with [testing/synctest]. In real time, such a server and its clients
-// would keep each other busy; in virtual time, no test would end.
-const mostBusy = 100
+// dial makes a connection, which is used and made with the first stream.
+func (c *Client) dial(addr string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("passthrough:///"+addr, c.cfg.DialOptions...)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of %q: %w", addr, err)
+	}
+	return conn, nil
+}
 
-// nextSession waits until the client may connect. Cancelling the session, even
-// before its stream is open, makes the client choose anew where to go.
-func (c *Auto) nextSession() (context.Context, *autoSession, string) {
+// nextSession waits until the client may connect. Canceling the session, even before its stream is
+// open, makes the client choose its server again. The session is nil if the client was closed.
+func (c *Client) nextSession() (context.Context, *session, string) {
 	for {
 		c.mu.Lock()
 		if !c.offline {
 			ctx, cancel := context.WithCancel(c.ctx)
-			c.session = &autoSession{cancel: cancel, nonces: make(map[string]bool)}
+			c.session = &session{cancel: cancel, nonces: make(map[string]bool)}
 			s, addr := c.session, c.addr
 			c.mu.Unlock()
 			if c.cfg.Next != nil {
@@ -88,9 +82,10 @@ func (c *Auto) nextSession() (context.Context, *autoSession, string) {
 	}
 }
 
-func (c *Auto) endSession(s *autoSession, why error) (changed <-chan struct{}) {
+// endSession notes that a session is over. changed is closed with the next change after that.
+func (c *Client) endSession(s *session, why error) (changed <-chan struct{}) {
 	s.cancel()
-	c.log.add("stream ended: %v", why)
+	c.cfg.Log("stream ended: %v", why)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.session = nil
@@ -100,31 +95,31 @@ func (c *Auto) endSession(s *autoSession, why error) (changed <-chan struct{}) {
 }
 
 // stream is one life of the stream; it reports whether the server answered.
-func (c *Auto) stream(ctx context.Context, cc *grpc.ClientConn, s *autoSession, addr string) (answered bool, err error) {
-	gs, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, c.cfg.Variant.Method(), grpc.WaitForReady(c.cfg.Next == nil))
+func (c *Client) stream(ctx context.Context, conn *grpc.ClientConn, s *session, addr string) (answered bool, err error) {
+	gs, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, c.cfg.Variant.Method(), grpc.WaitForReady(c.cfg.Next == nil))
 	if err != nil {
 		return false, err
 	}
 	commit(gs)
-	c.tell(AutoEvent{Addr: addr})
-	defer func() { c.tell(AutoEvent{Addr: addr, Ended: true, Err: err, Own: ctx.Err() != nil}) }()
+	c.notify(Event{Addr: addr})
+	defer func() { c.notify(Event{Addr: addr, Ended: true, Err: err, Own: ctx.Err() != nil}) }()
 	c.begin(s, gs, addr)
 	for {
 		if c.cfg.BeforeRead != nil {
 			c.cfg.BeforeRead(ctx)
 		}
-		f, err := recvFrame(gs, c.cfg.Variant.Delta)
+		f, err := ReadFrame(gs, c.cfg.Variant.Delta)
 		if err != nil {
 			return answered, err
 		}
 		answered = true
-		c.tell(AutoEvent{Addr: addr, Frame: f})
+		c.notify(Event{Addr: addr, Frame: f})
 		c.handle(ctx, s, f)
 	}
 }
 
-// tell tells who watches.
-func (c *Auto) tell(e AutoEvent) {
+// notify passes an event on.
+func (c *Client) notify(e Event) {
 	if c.cfg.Watch != nil {
 		c.cfg.Watch(e)
 	}
@@ -135,16 +130,16 @@ func (c *Auto) tell(e AutoEvent) {
 // [testing/synctest] cannot wait for.
 func commit(gs grpc.ClientStream) { _ = gs.Context() }
 
-// begin says on a new stream what is wanted and held (C1, C8).
-func (c *Auto) begin(s *autoSession, gs grpc.ClientStream, addr string) {
+// begin states on a new stream the subscriptions and what is held (C1, C8).
+func (c *Client) begin(s *session, gs grpc.ClientStream, addr string) {
 	c.sendMu.Lock()
 	defer c.sendMu.Unlock()
 	c.mu.Lock()
-	c.log.add("stream opened to %s", addr)
+	c.cfg.Log("stream opened to %s", addr)
 	s.grpc = gs
 	c.stats.Streams++
 	var messages []proto.Message
-	for _, u := range inPushOrder(slices.Collect(maps.Keys(c.types))) {
+	for _, u := range InPushOrder(slices.Collect(maps.Keys(c.types))) {
 		t := c.types[u]
 		t.newStream()
 		if t.wantsAnything() {
@@ -156,21 +151,21 @@ func (c *Auto) begin(s *autoSession, gs grpc.ClientStream, addr string) {
 	c.send(s, messages)
 }
 
-// change alters the subscription of a type and tells the server.
-func (c *Auto) change(typeURL string, alter func(*autoType) subChange) {
+// change alters the subscription of a type and sends that to the server.
+func (c *Client) change(typeURL string, alter func(*typeState) subChange) {
 	c.sendMu.Lock()
 	defer c.sendMu.Unlock()
 	c.mu.Lock()
 	t := c.types[typeURL]
 	if t == nil {
-		t = newAutoType(typeURL)
+		t = newTypeState(typeURL)
 		c.types[typeURL] = t
 	}
 	d := alter(t)
 	s := c.session
 	var messages []proto.Message
 	switch {
-	case s == nil || s.grpc == nil || d.empty(): // begin will say it, or there is nothing to say
+	case s == nil || s.grpc == nil || d.empty(): // begin will send it, or there is nothing to send
 	case !t.opened && !t.wantsAnything():
 	case !t.opened:
 		messages = c.openLocked(t)
@@ -178,10 +173,10 @@ func (c *Auto) change(typeURL string, alter func(*autoType) subChange) {
 		messages = []proto.Message{&discoveryv3.DeltaDiscoveryRequest{
 			TypeUrl: typeURL, ResourceNamesSubscribe: d.subscribe, ResourceNamesUnsubscribe: d.unsubscribe,
 		}}
-	case !t.pending: // otherwise the answer that is due will say it (C3)
+	case !t.pending: // otherwise the answer that is due will carry it (C3)
 		messages = t.sotwRequests()
 		if c.cfg.Trusting {
-			clear(t.left) // has been said
+			clear(t.left) // has been sent
 		}
 		if c.cfg.Forgetful && !t.wantsAnything() {
 			t.nonce, t.accepted = "", ""
@@ -193,7 +188,7 @@ func (c *Auto) change(typeURL string, alter func(*autoType) subChange) {
 }
 
 // openLocked builds a type's first request on a stream. c.mu is held.
-func (c *Auto) openLocked(t *autoType) []proto.Message {
+func (c *Client) openLocked(t *typeState) []proto.Message {
 	if !c.cfg.Variant.Delta {
 		return t.sotwRequests()
 	}
@@ -205,11 +200,11 @@ func (c *Auto) openLocked(t *autoType) []proto.Message {
 	return []proto.Message{m}
 }
 
-// sotwRequests builds what a SotW client says of a type.
-func (t *autoType) sotwRequests() []proto.Message { return t.sotwNames(t.wanted(), nil) }
+// sotwRequests builds what a SotW client sends to state its subscription of a type.
+func (t *typeState) sotwRequests() []proto.Message { return t.sotwNames(t.wanted(), nil) }
 
 // sotwAnswers builds its answer to the response with t.nonce.
-func (t *autoType) sotwAnswers(nack *statuspb.Status) []proto.Message {
+func (t *typeState) sotwAnswers(nack *statuspb.Status) []proto.Message {
 	all, sure := t.wanted(), t.sure()
 	clear(t.left)
 	if len(sure) == len(all) {
@@ -219,7 +214,7 @@ func (t *autoType) sotwAnswers(nack *statuspb.Status) []proto.Message {
 }
 
 // sotwNames builds the requests that make names the subscription.
-func (t *autoType) sotwNames(names []string, nack *statuspb.Status) []proto.Message {
+func (t *typeState) sotwNames(names []string, nack *statuspb.Status) []proto.Message {
 	request := func(names ...string) proto.Message {
 		if t.nonce == "" {
 			t.blind++
@@ -228,7 +223,7 @@ func (t *autoType) sotwNames(names []string, nack *statuspb.Status) []proto.Mess
 		m := &discoveryv3.DiscoveryRequest{
 			TypeUrl: t.typeURL, VersionInfo: t.accepted, ResourceNames: names, ResponseNonce: t.nonce, ErrorDetail: nack,
 		}
-		nack = nil // said once
+		nack = nil // sent once
 		return m
 	}
 	switch {
@@ -242,14 +237,14 @@ func (t *autoType) sotwNames(names []string, nack *statuspb.Status) []proto.Mess
 	}
 }
 
-// legacyWild reports whether a first request without names says what is wanted.
-func (t *autoType) legacyWild() bool {
+// legacyWild reports whether a first request without names states the subscription (B20).
+func (t *typeState) legacyWild() bool {
 	return t.wild && len(t.names) == 0 && WildcardCapable(t.typeURL)
 }
 
 // handle checks, takes in and answers one response.
-func (c *Auto) handle(ctx context.Context, s *autoSession, f *Frame) {
-	c.log.add("<- %s", f)
+func (c *Client) handle(ctx context.Context, s *session, f *Frame) {
+	c.cfg.Log("<- %s", f)
 	c.mu.Lock()
 	c.stats.Frames++
 	t := c.checkLocked(s, f)
@@ -292,7 +287,7 @@ func (c *Auto) handle(ctx context.Context, s *autoSession, f *Frame) {
 
 // judge asks whether a frame is rejected, and if so whether as a whole or for
 // some of its resources.
-func (c *Auto) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool) {
+func (c *Client) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool) {
 	reject := func(reason string) {
 		nack = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: reason}
 	}
@@ -318,9 +313,9 @@ func (c *Auto) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool)
 	return nack, unusable
 }
 
-// checkLocked notes what is wrong with a frame and returns its type, nil if
-// nothing of the type was asked for on this stream. c.mu is held.
-func (c *Auto) checkLocked(s *autoSession, f *Frame) *autoType {
+// checkLocked notes what is wrong with a frame and returns its type, nil if nothing of the type was
+// asked for on this stream. c.mu is held.
+func (c *Client) checkLocked(s *session, f *Frame) *typeState {
 	var wrong []string
 	switch {
 	case f.Nonce == "":
@@ -340,16 +335,15 @@ func (c *Auto) checkLocked(s *autoSession, f *Frame) *autoType {
 		wrong = append(wrong, t.check(f)...)
 	}
 	for _, w := range wrong {
-		c.log.add("violation: %s", w)
+		c.cfg.Log("violation: %s", w)
 	}
 	c.violations = append(c.violations, wrong...)
 	return t
 }
 
-// send sends requests on the session's stream, the node with the first. What
-// cannot be sent is dropped: the stream is over then, and the next one begins
-// by saying all. c.sendMu is held.
-func (c *Auto) send(s *autoSession, messages []proto.Message) {
+// send sends requests on the session's stream, the node with the first. A request that cannot be sent
+// is dropped: the stream is over then, and the next one begins by stating everything. c.sendMu is held.
+func (c *Client) send(s *session, messages []proto.Message) {
 	for _, m := range messages {
 		if !s.nodeSent {
 			s.nodeSent = true
@@ -360,9 +354,9 @@ func (c *Auto) send(s *autoSession, messages []proto.Message) {
 				m.Node = c.cfg.Node
 			}
 		}
-		c.log.add("-> %s", lineOf(m))
+		c.cfg.Log("-> %s", RequestOf(m))
 		if err := s.grpc.SendMsg(m); err != nil {
-			c.log.add("could not send: %v", err)
+			c.cfg.Log("could not send: %v", err)
 			return
 		}
 	}
