@@ -51,7 +51,7 @@ var layers = map[string][]string{
 	"upstream/resume":        {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
-	"relay/demo":        {"relay", "relay/yamlpos"},
+	"relay/demo":        {"relay", "relay/pause", "relay/xdsclient", "relay/yamlpos"},
 	"relay/xdsclient":   {"relay/pause", "relay/resource"},
 	"relay/xdstest":     {"relay/pause", "relay/resource", "relay/xdsclient"},
 	"shard/redistest":   {"relay/xdstest"},
