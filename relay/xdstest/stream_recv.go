@@ -14,13 +14,6 @@ import (
 func (s *Stream) receive() {
 	defer s.cancel()
 	for {
-		s.readMu.Lock()
-		readable := s.readable
-		s.readMu.Unlock()
-		select {
-		case <-readable:
-		case <-s.grpc.Context().Done():
-		}
 		f, err := xdsclient.ReadFrame(s.grpc, s.delta)
 		if err != nil {
 			s.log.add("%s <- ended: %v", s.id, err)
@@ -29,6 +22,13 @@ func (s *Stream) receive() {
 		}
 		s.log.add("%s <- %s", s.id, f)
 		s.frames.put(f)
+		s.readMu.Lock()
+		readable := s.readable
+		s.readMu.Unlock()
+		select {
+		case <-readable:
+		case <-s.grpc.Context().Done():
+		}
 	}
 }
 
