@@ -8,7 +8,8 @@ import (
 	"xdsrelay/relay/xdsclient"
 )
 
-// What both ends of a stream have in common with the automatic client.
+// Variant and the others are what both ends of a stream have in common with the automatic
+// client.
 type (
 	Variant  = xdsclient.Variant
 	Frame    = xdsclient.Frame

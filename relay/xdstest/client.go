@@ -13,7 +13,7 @@ import (
 	"xdsrelay/relay/xdsclient"
 )
 
-// What a test needs to say of an [Auto] client.
+// AutoConfig and the others are what tests say and see of an [Auto] client.
 type (
 	AutoConfig = xdsclient.Config
 	AutoEvent  = xdsclient.Event
