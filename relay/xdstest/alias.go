@@ -8,14 +8,17 @@ import (
 	"xdsrelay/relay/xdsclient"
 )
 
-// Variant and the others are what both ends of a stream have in common with the automatic
-// client.
-type (
-	Variant  = xdsclient.Variant
-	Frame    = xdsclient.Frame
-	Resource = xdsclient.Resource
-	Request  = xdsclient.Request
-)
+// Variant is one of the ways to speak xDS.
+type Variant = xdsclient.Variant
+
+// Frame is one response, seen alike for all variants.
+type Frame = xdsclient.Frame
+
+// Resource is one resource of a [Frame].
+type Resource = xdsclient.Resource
+
+// Request is one request, seen alike for all variants.
+type Request = xdsclient.Request
 
 // The two aggregated variants.
 var (

@@ -13,13 +13,17 @@ import (
 	"xdsrelay/relay/xdsclient"
 )
 
-// AutoConfig and the others are what tests say and see of an [Auto] client.
-type (
-	AutoConfig = xdsclient.Config
-	AutoEvent  = xdsclient.Event
-	AutoStats  = xdsclient.Stats
-	Held       = xdsclient.Held
-)
+// AutoConfig says how an [Auto] client behaves.
+type AutoConfig = xdsclient.Config
+
+// AutoEvent is something that happened to an [Auto] client.
+type AutoEvent = xdsclient.Event
+
+// AutoStats counts what a client saw.
+type AutoStats = xdsclient.Stats
+
+// Held is a resource as a client holds it.
+type Held = xdsclient.Held
 
 // Auto is the automatic client of package xdsclient in a test. Its conversation is
 // kept for messages.
