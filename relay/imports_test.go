@@ -44,8 +44,9 @@ var layers = map[string][]string{
 
 	// Pure packages below one that does I/O, or has locks.
 	"relay/cache/confidence": {"relay/transition"},
-	"relay/cache/demand":     {"relay/resource"},
-	"relay/cache/table":      {"relay/resource"},
+	"relay/cache/demand":     {"relay/cache/guarded", "relay/resource"},
+	"relay/cache/guarded":    {},
+	"relay/cache/table":      {"relay/cache/guarded", "relay/resource"},
 	"upstream/conversation":  {"relay/cache", "relay/resource", "relay/transition"},
 	"upstream/quarantine":    {"relay/resource", "relay/transition"},
 	"upstream/resume":        {"relay/resource"},
@@ -73,11 +74,11 @@ var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/tr
 // that would be a way to do the first, and clock the functions that do the last. lockless are those
 // of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
 
-	lockless = []string{"relay/cache/confidence", "relay/cache/demand", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
+	lockless = []string{"relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/table", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
 	locks    = []string{"sync", "sync/atomic", module + "/relay/lockorder"}
 )
 

@@ -96,8 +96,8 @@ func (r *runner) demand(ctx context.Context, all bool) {
 	r.failover(ctx)
 }
 
-// wholeDemand returns all that clients want now, for a new stream. Other open streams are asked for what
-// has changed before.
+// wholeDemand returns all that clients want now, for a new stream. Other streams that are open are
+// first asked for what has changed.
 func (r *runner) wholeDemand(ctx context.Context) []cache.Demand {
 	for range r.streams() {
 		r.demand(ctx, false)

@@ -87,17 +87,18 @@ func (t *Table) beginStreamLocked(stream int) {
 // Changes that they were not sent stay pending for all of them.
 func (t *Table) copyDemand(f *Feed, names bool) (d Demand, ok bool) {
 	t.mu.Lock()
-	wait := t.waitsForOthersLocked(f.stream, true)
-	if wait {
+	switch {
+	case f.ctx.Err() != nil:
+		t.mu.Unlock()
+		return d, false
+	case t.waitsForOthersLocked(f.stream, true):
 		t.streams[f.stream].postponed = true
-	} else {
-		t.beginStreamLocked(f.stream)
-	}
-	t.mu.Unlock()
-	if wait {
+		t.mu.Unlock()
 		f.group.signalNeeds()
 		return d, false
 	}
+	t.beginStreamLocked(f.stream)
+	t.mu.Unlock()
 	var r demand.Request
 	t.inPauses(t.mu.reading(), func(step int, pause func()) { r = t.demand.Asked(f.stream, step, pause) })
 	slices.Sort(r.Subscribe)

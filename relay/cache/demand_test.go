@@ -239,3 +239,28 @@ func TestGhostSubscriptions(t *testing.T) {
 		})
 	}
 }
+
+// TestCopyDemand: a stream that is opened while another one is in use is asked for what that one was
+// asked for and clients still want. Pending changes stay pending for both streams, also the end of an
+// interest.
+func TestCopyDemand(t *testing.T) {
+	inTime(t, Config{Linger: -1}, func(t *testing.T, w *world) {
+		c := w.client(clusters, false, "a", "b")
+		expectDemand(t, w, true, "+a", "+b")
+		c.table.Edit(&c.w, Edit{Add: []string{"c"}, Remove: []string{"b"}})
+		<-time.After(time.Millisecond) // until the interest ends
+		for range 2 {
+			if got := changesOf(w.feed.CopyDemand(true)); !slices.Equal(got, []string{"+a"}) {
+				t.Fatalf("a second stream is asked for %q", got)
+			}
+		}
+		expectDemand(t, w, false, "+c", "-b")
+		if got := changesOf(w.feed.CopyDemand(false)); !slices.Equal(got, []string{"+a", "+c"}) {
+			t.Fatalf("a third stream is asked for %q", got)
+		}
+		w.close()
+		if got := w.feed.CopyDemand(true); len(got) > 0 {
+			t.Fatalf("after its end the feed returns %q", changesOf(got))
+		}
+	})
+}

@@ -41,9 +41,13 @@ func (f *Feed) News() <-chan struct{} { return f.news }
 // it returns the whole demand, for a new stream. With names it fills in the full lists, as SotW
 // needs them.
 func (f *Feed) TakeDemand(all, names bool) []Demand {
-	var out []Demand
+	return f.demands(func(t *Table) (Demand, bool) { return t.takeDemand(f, all, names) })
+}
+
+// demands collects what of returns for each type.
+func (f *Feed) demands(of func(*Table) (Demand, bool)) (out []Demand) {
 	for _, t := range f.group.Tables() {
-		if d, ok := t.takeDemand(f, all, names); ok {
+		if d, ok := of(t); ok {
 			out = append(out, d)
 		}
 	}
@@ -60,15 +64,9 @@ func (f *Feed) TakeAll(typ *resource.Type, names bool) (d Demand, ok bool) {
 }
 
 // CopyDemand is TakeDemand for a stream that is opened while others to the same control plane are in
-// use: what these have been asked for. Later changes are taken for all of them.
+// use: what these have been asked for and clients still want. Later changes are taken for all of them.
 func (f *Feed) CopyDemand(names bool) []Demand {
-	var out []Demand
-	for _, t := range f.group.Tables() {
-		if d, ok := t.copyDemand(f, names); ok {
-			out = append(out, d)
-		}
-	}
-	return out
+	return f.demands(func(t *Table) (Demand, bool) { return t.copyDemand(f, names) })
 }
 
 // CopyOf is CopyDemand for one type. ok reports whether anything was asked for.

@@ -9,7 +9,7 @@ import (
 // Check recomputes from scratch what the demand maintains incrementally. It returns a sentence for
 // each difference, and nothing if all is well. The cost is proportional to the number of names.
 func (d *Demand[S]) Check() []string {
-	d.reading()
+	d.guard.Reading()
 	c := checker[S]{demand: d}
 	c.interests()
 	for i := range d.streams {

@@ -4,14 +4,16 @@ import (
 	"iter"
 	"maps"
 	"time"
+
+	"xdsrelay/relay/cache/guarded"
 )
 
 // Demand has the interests of clients in the names of one type and in its wildcard, and what each
 // upstream stream is asked for and has answered. S is a subscription. One goroutine changes a Demand
 // at a time, while no other one reads it; see [Demand.Guard].
 type Demand[S comparable] struct {
-	guard
-	cfg Config // fixed after construction
+	guard guarded.Guard
+	cfg   Config // fixed after construction
 
 	interests map[string]*Interest[S] // only put and End add and remove
 	fitted    map[string]*Interest[S] // the copy that Fit is making; nil while it makes none
@@ -49,52 +51,56 @@ func New[S comparable](cfg Config) Demand[S] {
 	return d
 }
 
+// Guard makes each use of the demand call check, which panics if the goroutine must not use it: changes
+// says that the demand may be changed, not only read. It does nothing without the race detector.
+func (d *Demand[S]) Guard(check func(changes bool)) { d.guard.By(check) }
+
 // Get returns the interest in a canonical name, nil if there is none.
 func (d *Demand[S]) Get(name string) *Interest[S] {
-	d.reading()
+	d.guard.Reading()
 	return d.interests[name]
 }
 
 // Wildcard is the interest in the wildcard, which is there always.
 func (d *Demand[S]) Wildcard() *Interest[S] {
-	d.reading()
+	d.guard.Reading()
 	return &d.wild
 }
 
 // Len is the number of names with interest.
 func (d *Demand[S]) Len() int {
-	d.reading()
+	d.guard.Reading()
 	return len(d.interests)
 }
 
 // All iterates over the names with interest in no order.
 func (d *Demand[S]) All() iter.Seq2[string, *Interest[S]] {
-	d.reading()
+	d.guard.Reading()
 	return maps.All(d.interests)
 }
 
 // Lingering is the number of names that linger.
 func (d *Demand[S]) Lingering() int {
-	d.reading()
+	d.guard.Reading()
 	return d.lingering
 }
 
 // HasShed reports whether there is interest in a name that no stream asks for.
 func (d *Demand[S]) HasShed() bool {
-	d.reading()
+	d.guard.Reading()
 	return d.shed > 0
 }
 
 // Bytes estimates the memory of the interests.
 func (d *Demand[S]) Bytes() int64 {
-	d.reading()
+	d.guard.Reading()
 	return d.bytes
 }
 
 // Begin adds an interest in a name that has none. spelled is the client's spelling if that differs,
 // otherwise "". [Demand.Ask] and [Demand.Join] have to follow.
 func (d *Demand[S]) Begin(name, spelled string) *Interest[S] {
-	d.writing()
+	d.guard.Writing()
 	d.seq++
 	w := &Interest[S]{stream: d.cfg.Route(name), seq: d.seq, spelled: spelled}
 	d.interests[name] = w
@@ -110,7 +116,7 @@ func (d *Demand[S]) Begin(name, spelled string) *Interest[S] {
 // nothing was received of the name. near reports that the names of the stream take more than four
 // fifths of its bound, for the first time since they took less than three.
 func (d *Demand[S]) Ask(w *Interest[S], name string, unknown bool) (near bool) {
-	d.writing()
+	d.guard.Writing()
 	if w.stream == Nobody {
 		return false
 	}
@@ -136,7 +142,7 @@ func (d *Demand[S]) ask(w *Interest[S], name string, unknown bool) (near bool) {
 
 // Join adds a subscription to an interest in a name.
 func (d *Demand[S]) Join(w *Interest[S], sub S) {
-	d.writing()
+	d.guard.Writing()
 	if w.Lingers() {
 		d.lingering--
 	}
@@ -151,7 +157,7 @@ func (w *Interest[S]) join(sub S) {
 // JoinWildcard adds a subscription to the interest in the wildcard. begins reports that there was
 // none.
 func (d *Demand[S]) JoinWildcard(sub S) (begins bool) {
-	d.writing()
+	d.guard.Writing()
 	if begins = !d.wild.Demanded(); begins {
 		d.seq++
 		d.wild = Interest[S]{stream: d.wild.stream, seq: d.seq}
@@ -169,7 +175,7 @@ func (d *Demand[S]) JoinWildcard(sub S) (begins bool) {
 // Leave removes a subscription from an interest in a name. last reports that it was the last one:
 // the interest lingers, and ends at now unless [Interest.Linger] follows.
 func (d *Demand[S]) Leave(w *Interest[S], sub S, now time.Time) (last bool) {
-	d.writing()
+	d.guard.Writing()
 	if last = w.leave(sub, now); last {
 		d.lingering++
 	}
@@ -179,7 +185,7 @@ func (d *Demand[S]) Leave(w *Interest[S], sub S, now time.Time) (last bool) {
 // LeaveWildcard removes a subscription from the interest in the wildcard. last reports that it was
 // the last one: the interest lingers until then.
 func (d *Demand[S]) LeaveWildcard(sub S, until time.Time) (last bool) {
-	d.writing()
+	d.guard.Writing()
 	return d.wild.leave(sub, until)
 }
 
@@ -193,7 +199,7 @@ func (w *Interest[S]) leave(sub S, until time.Time) (last bool) {
 
 // End removes an interest in a name, which has no subscribers.
 func (d *Demand[S]) End(w *Interest[S], name string) {
-	d.writing()
+	d.guard.Writing()
 	delete(d.interests, name)
 	delete(d.fitted, name)
 	d.bytes -= Cost(name)
@@ -214,7 +220,7 @@ func (d *Demand[S]) End(w *Interest[S], name string) {
 // EndWildcard removes the interest in the wildcard. asked reports whether a control plane had been
 // asked for it.
 func (d *Demand[S]) EndWildcard() (asked bool) {
-	d.writing()
+	d.guard.Writing()
 	d.wild = Interest[S]{stream: d.wild.stream}
 	if d.wild.stream == Nobody {
 		return false
@@ -244,7 +250,7 @@ func (d *Demand[S]) stopAsking(w *Interest[S], name string) {
 // Shed makes the stream of w no longer ask for its name in spite of the interest in it. over says
 // that the stream on which it was asked for has ended, so that there is nothing to unsubscribe.
 func (d *Demand[S]) Shed(w *Interest[S], name string, over bool) {
-	d.writing()
+	d.guard.Writing()
 	if over {
 		d.streams[w.stream].shrink(int(w.size))
 		w.size = 0
@@ -257,7 +263,7 @@ func (d *Demand[S]) Shed(w *Interest[S], name string, over bool) {
 
 // AskAgain is [Demand.Ask] for a name that was shed: there is room for it now.
 func (d *Demand[S]) AskAgain(w *Interest[S], name string, unknown bool) (near bool) {
-	d.writing()
+	d.guard.Writing()
 	d.shed--
 	d.seq++
 	w.seq = d.seq
@@ -267,7 +273,7 @@ func (d *Demand[S]) AskAgain(w *Interest[S], name string, unknown bool) (near bo
 // Discard forgets changes of a name that no control plane was sent: the next stream is sent the
 // whole demand.
 func (d *Demand[S]) Discard(name string) {
-	d.writing()
+	d.guard.Writing()
 	for i := range d.streams {
 		delete(d.streams[i].changes, name)
 	}

@@ -34,6 +34,5 @@
 //	streams              stream.go, ghosts.go
 //	requests             take.go
 //	large maps           scan.go
-//	locks                guard_race.go, guard_norace.go
 //	self-check           check.go
 package demand

@@ -24,7 +24,7 @@ const maxGhosts = 1024
 // SendsDifferences records that a stream's control plane tracks what it has sent, and omits what it
 // believes the relay holds.
 func (d *Demand[S]) SendsDifferences(stream int) {
-	d.writing()
+	d.guard.Writing()
 	d.streams[stream].differences = true
 }
 
@@ -32,13 +32,13 @@ func (d *Demand[S]) SendsDifferences(stream int) {
 // interest on its stream. spelled is its name as the control plane spells it. [Demand.BoundGhosts]
 // has to follow.
 func (d *Demand[S]) AddGhost(stream int, name, spelled string) {
-	d.writing()
+	d.guard.Writing()
 	d.streams[stream].addGhost(name, spelled)
 }
 
 // BoundGhosts makes a stream unsubscribe from all ghost subscriptions if there are too many.
 func (d *Demand[S]) BoundGhosts(stream int) {
-	d.writing()
+	d.guard.Writing()
 	d.streams[stream].boundGhosts()
 }
 
@@ -46,7 +46,7 @@ func (d *Demand[S]) BoundGhosts(stream int) {
 // says that the wildcard may have brought it, which go-control-plane takes as a subscription to its
 // name.
 func (d *Demand[S]) Release(stream int, name, spelled string, brought bool) {
-	d.writing()
+	d.guard.Writing()
 	s := &d.streams[stream]
 	_, pending := s.changes[name]
 	switch {

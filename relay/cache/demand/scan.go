@@ -13,7 +13,7 @@ import (
 // A name that has interest all the time is yielded exactly once, even if others begin or end
 // meanwhile; one whose interest has ended is not.
 func (d *Demand[S]) Scan(step int, pause func()) iter.Seq2[string, *Interest[S]] {
-	d.reading()
+	d.guard.Reading()
 	return scan(&d.moved, &d.interests, step, pause)
 }
 
@@ -41,7 +41,7 @@ func scan[V any](moved *uint64, m *map[string]V, step int, pause func()) iter.Se
 // map by package maps is as large. It makes a copy, and calls pause after every step names. Only one
 // Fit runs at a time.
 func (d *Demand[S]) Fit(step int, pause func()) {
-	d.writing()
+	d.guard.Writing()
 	d.fitted = make(map[string]*Interest[S])
 	maps.Insert(d.fitted, d.Scan(step, pause))
 	d.interests, d.fitted = d.fitted, nil

@@ -32,7 +32,7 @@ type change struct {
 
 // Stream returns a stream, to read.
 func (d *Demand[S]) Stream(stream int) *Stream[S] {
-	d.reading()
+	d.guard.Reading()
 	return &d.streams[stream]
 }
 
@@ -80,7 +80,7 @@ func (s *Stream[S]) shrink(size int) {
 
 // Changed returns the set of streams on which [Demand.Take] would return something.
 func (d *Demand[S]) Changed() (streams uint64) {
-	d.reading()
+	d.guard.Reading()
 	for i := range d.streams {
 		if s := &d.streams[i]; s.wildcardChanged || len(s.changes) > 0 {
 			streams |= 1 << i
@@ -92,7 +92,7 @@ func (d *Demand[S]) Changed() (streams uint64) {
 // Answered reports whether w is known, as far as its stream can answer. That no stream serves a name
 // means that it does not exist, which is an answer.
 func (d *Demand[S]) Answered(w *Interest[S]) bool {
-	d.reading()
+	d.guard.Reading()
 	return w.stream == Nobody || w.seq <= d.streams[w.stream].answered
 }
 
@@ -101,7 +101,7 @@ func (d *Demand[S]) WildcardAnswered() bool { return d.wild.Demanded() && d.Answ
 
 // WildcardOn reports whether there is interest in the wildcard, and a stream serves it.
 func (d *Demand[S]) WildcardOn(stream int) bool {
-	d.reading()
+	d.guard.Reading()
 	return d.wild.stream == stream && d.wild.Demanded()
 }
 
@@ -122,7 +122,7 @@ func (d *Demand[S]) Open(w *Interest[S], name string) bool {
 // OpenAmong reports whether any of names waits for an answer of a stream, of those for which lacks
 // returns true. likely is one of them that usually does if any does.
 func (d *Demand[S]) OpenAmong(stream int, names map[string]struct{}, likely string, lacks func(name string) bool) bool {
-	d.reading()
+	d.guard.Reading()
 	unanswered := d.streams[stream].unanswered
 	if len(unanswered) == 0 {
 		return false
@@ -155,7 +155,7 @@ func (d *Demand[S]) OpenAmong(stream int, names map[string]struct{}, likely stri
 // anything. If more than step names are answered at once, they stay in a list until
 // [Demand.ForgetAnswered].
 func (d *Demand[S]) Answer(stream, step int) (news bool) {
-	d.writing()
+	d.guard.Writing()
 	s := &d.streams[stream]
 	if s.asked == s.answered {
 		return false
@@ -174,7 +174,7 @@ func (s *Stream[S]) AnsweredTo(seq uint64) bool { return seq <= s.answered }
 
 // ForgetAnswered completes [Demand.Answer], and calls pause after every step names.
 func (d *Demand[S]) ForgetAnswered(stream, step int, pause func()) {
-	d.writing()
+	d.guard.Writing()
 	s := &d.streams[stream]
 	for n, w := range scan(&d.moved, &s.unanswered, step, pause) {
 		if !d.Open(w, n) {
@@ -188,7 +188,7 @@ func (d *Demand[S]) ForgetAnswered(stream, step int, pause func()) {
 
 // Close records that name needs no answer any more.
 func (d *Demand[S]) Close(w *Interest[S], name string) {
-	d.writing()
+	d.guard.Writing()
 	if w.stream != Nobody {
 		delete(d.streams[w.stream].unanswered, name)
 	}
@@ -196,20 +196,20 @@ func (d *Demand[S]) Close(w *Interest[S], name string) {
 
 // Reopen records that name needs an answer again.
 func (d *Demand[S]) Reopen(w *Interest[S], name string) {
-	d.writing()
+	d.guard.Writing()
 	d.streams[w.stream].unanswered[name] = w
 }
 
 // Presume makes w count as answered by its stream. It returns what [Demand.Retract] needs to reverse
 // that; otherwise [Demand.Close] has to follow.
 func (d *Demand[S]) Presume(w *Interest[S]) (seq uint64) {
-	d.writing()
+	d.guard.Writing()
 	seq, w.seq = w.seq, min(w.seq, d.streams[w.stream].answered)
 	return seq
 }
 
 // Retract reverses [Demand.Presume].
 func (d *Demand[S]) Retract(w *Interest[S], seq uint64) {
-	d.writing()
+	d.guard.Writing()
 	w.seq = seq
 }

@@ -37,7 +37,7 @@ type Take[S comparable] struct {
 // Take begins to take what has changed on a stream, or everything. over reports whether the stream
 // has ended.
 func (d *Demand[S]) Take(stream int, all bool, over func() bool) *Take[S] {
-	d.writing()
+	d.guard.Writing()
 	s := &d.streams[stream]
 	s.takes++
 	t := &Take[S]{demand: d, stream: stream, all: all, takes: s.takes, seq: d.seq, many: len(s.changes) > Spacious, over: over, wanted: s.wanted}
@@ -69,7 +69,7 @@ func (t *Take[S]) asks(w *Interest[S]) bool { return w.AskedOf(t.stream) && w.se
 // is taken, only those matter that the control plane may believe the relay holds.
 func (t *Take[S]) Changes(step int, pause func()) {
 	d := t.demand
-	d.writing()
+	d.guard.Writing()
 	s := &d.streams[t.stream]
 	for n, c := range scan(&d.moved, &s.changes, step, pause) {
 		if t.over() {
@@ -117,7 +117,7 @@ func (t *Take[S]) subscribe(w *Interest[S], name string) {
 // Whole takes all names if everything is taken, and calls pause after every step of them.
 func (t *Take[S]) Whole(step int, pause func()) {
 	d := t.demand
-	d.writing()
+	d.guard.Writing()
 	s := &d.streams[t.stream]
 	for n, w := range d.Scan(step, pause) {
 		if t.over() {
@@ -150,7 +150,7 @@ func (t *Take[S]) Names(step int, pause func()) {
 // [Take.Request] returns it.
 func (t *Take[S]) Finish(step int) (news bool) {
 	d := t.demand
-	d.writing()
+	d.guard.Writing()
 	s := &d.streams[t.stream]
 	if t.many {
 		s.changes = fitted(s.changes, step)
@@ -160,10 +160,10 @@ func (t *Take[S]) Finish(step int) (news bool) {
 	return t.out.WildcardChanged || len(t.out.Subscribe)+len(t.out.Unsubscribe) > 0
 }
 
-// Asked returns what the control plane of a stream was asked for, for another stream that is opened
-// while the first one is in use, and calls pause after every step names. Changes that are pending are
-// not in it: the next [Demand.Take] is for both streams. It only reads the demand. The names are not
-// sorted.
+// Asked returns what the control plane of a stream was asked for and is still wanted, for another
+// stream that is opened while the first one is in use, and calls pause after every step names. Changes
+// that are pending are not in it: the next [Demand.Take] is for both streams. It only reads the
+// demand. The names are not sorted.
 func (d *Demand[S]) Asked(stream, step int, pause func()) Request {
 	r := Request{Wildcard: d.Stream(stream).wildcardAsked}
 	r.WildcardChanged = r.Wildcard

@@ -28,13 +28,13 @@ func (e *Entry) Aliases() []string {
 
 // Aliased reports whether any resource has, or had, a name besides its own.
 func (s *Store) Aliased() bool {
-	s.reading()
+	s.guard.Reading()
 	return len(s.aliases) > 0
 }
 
 // EachOf calls f for each entry that has name, or had it. f may forget the entry.
 func (s *Store) EachOf(name string, f func(*Entry)) {
-	s.reading()
+	s.guard.Reading()
 	own := s.entries[name]
 	if own != nil {
 		f(own)
@@ -58,7 +58,7 @@ func (s *Store) EachOf(name string, f func(*Entry)) {
 // EachNamed calls f once for each entry that has one of names, or had one. globs says that there
 // are globs among the names.
 func (s *Store) EachNamed(names map[string]struct{}, globs bool, f func(*Entry)) {
-	s.reading()
+	s.guard.Reading()
 	if len(s.aliases) == 0 && !globs {
 		for n := range names {
 			if e := s.entries[n]; e != nil {
@@ -80,7 +80,7 @@ func (s *Store) EachNamed(names map[string]struct{}, globs bool, f func(*Entry))
 
 // Exists reports whether there is a resource with that name.
 func (s *Store) Exists(name string) bool {
-	s.reading()
+	s.guard.Reading()
 	if e := s.entries[name]; e != nil && e.Res != nil {
 		return true
 	}

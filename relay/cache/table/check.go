@@ -10,7 +10,7 @@ import (
 // Check recomputes from scratch what the store maintains incrementally. It returns a sentence for
 // each difference, and nothing if all is well. The cost is proportional to the whole content.
 func (s *Store) Check() []string {
-	s.reading()
+	s.guard.Reading()
 	c := checker{store: s, sums: make([]Sum, len(s.sums))}
 	c.entries()
 	c.globs()

@@ -81,20 +81,20 @@ func (s *Sum) count(old, res *resource.Resource) {
 
 // Sum returns what a stream has of the content.
 func (s *Store) Sum(stream int) Sum {
-	s.reading()
+	s.guard.Reading()
 	return s.sums[stream]
 }
 
 // Count replaces old by res in what a stream has; either may be nil.
 func (s *Store) Count(stream int, old, res *resource.Resource) {
-	s.writing()
+	s.guard.Writing()
 	s.sums[stream].count(old, res)
 }
 
 // SetCopies replaces the copies of e by those of st, which clients see no difference to. The TTL
 // state of a copy ends with it.
 func (s *Store) SetCopies(e *Entry, st State) {
-	s.writing()
+	s.guard.Writing()
 	s.bytes -= e.secondSize()
 	kept := func(l *TTLState) bool { return l == st.TTLState || st.Second != nil && l == st.Second.TTLState }
 	if l := e.TTLState; l != nil && !kept(l) {
@@ -117,6 +117,6 @@ func (s *Store) SetCopies(e *Entry, st State) {
 
 // SetVersion sets the version of a stream's copy of e, which it must have.
 func (s *Store) SetVersion(e *Entry, stream int, version string) {
-	s.writing()
+	s.guard.Writing()
 	e.CopyFrom(stream).Version = version
 }

@@ -16,7 +16,7 @@
 // # Files
 //
 //	entries      entry.go, copy.go, list.go
-//	the store    store.go, tombstones.go, scan.go, guard_race.go, guard_norace.go
+//	the store    store.go, tombstones.go, scan.go
 //	other names  aliases.go, glob.go
 //	TTLs         ttl.go
 //	self-check   check.go

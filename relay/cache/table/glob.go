@@ -70,7 +70,7 @@ func (e *Entry) Spelled() string {
 // Spell records how the control plane spells the name of something that it reports as absent,
 // unless that is known.
 func (s *Store) Spell(name, spelled string) {
-	s.writing()
+	s.guard.Writing()
 	if e := s.entries[name]; e != nil && e.urn != nil && e.urn.spelled == "" {
 		e.urn.spelled = spelled
 	}
@@ -79,25 +79,25 @@ func (s *Store) Spell(name, spelled string) {
 // Glob returns the glob with that name. It is nil if there is no interest in it, and no entry that
 // it covers.
 func (s *Store) Glob(name string) *Glob {
-	s.reading()
+	s.guard.Reading()
 	return s.globs[name]
 }
 
 // HasGlobs reports whether there is any glob.
 func (s *Store) HasGlobs() bool {
-	s.reading()
+	s.guard.Reading()
 	return len(s.globs) > 0
 }
 
 // Globs iterates over the names of all globs.
 func (s *Store) Globs() iter.Seq[string] {
-	s.reading()
+	s.guard.Reading()
 	return maps.Keys(s.globs)
 }
 
 // EachGlob calls f for the globs among names.
 func (s *Store) EachGlob(names map[string]struct{}, f func(*Glob)) {
-	s.reading()
+	s.guard.Reading()
 	if len(s.globs) < len(names) {
 		for n, g := range s.globs {
 			if _, ok := names[n]; ok {
@@ -115,7 +115,7 @@ func (s *Store) EachGlob(names map[string]struct{}, f func(*Glob)) {
 
 // AddGlob makes the glob with that name, unless there is one.
 func (s *Store) AddGlob(name string) {
-	s.writing()
+	s.guard.Writing()
 	s.globFor(name)
 }
 
@@ -155,7 +155,7 @@ func (s *Store) unindexGlob(e *Entry) {
 
 // DropGlob forgets a glob if there is nothing to know about it.
 func (s *Store) DropGlob(name string) {
-	s.writing()
+	s.guard.Writing()
 	if g := s.globs[name]; g != nil && g.members.len == 0 && !s.wanted(name) {
 		delete(s.globs, name)
 	}

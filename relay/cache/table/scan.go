@@ -11,7 +11,7 @@ import (
 
 // Entries iterates over all entries in no order.
 func (s *Store) Entries() iter.Seq2[string, *Entry] {
-	s.reading()
+	s.guard.Reading()
 	return maps.All(s.entries)
 }
 
@@ -20,7 +20,7 @@ func (s *Store) Entries() iter.Seq2[string, *Entry] {
 // meanwhile; a removed one is not.
 func (s *Store) Scan(step int, pause func()) iter.Seq2[string, *Entry] {
 	return func(yield func(string, *Entry) bool) {
-		s.reading()
+		s.guard.Reading()
 		moved, n := s.moved, 0
 		for name, e := range s.entries {
 			there := true
@@ -41,7 +41,7 @@ func (s *Store) Scan(step int, pause func()) iter.Seq2[string, *Entry] {
 // of a map by package maps is as large. It makes a copy, and calls pause after every step entries.
 // Only one Fit runs at a time.
 func (s *Store) Fit(step int, pause func()) {
-	s.writing()
+	s.guard.Writing()
 	s.fitted = make(map[string]*Entry)
 	maps.Insert(s.fitted, s.Scan(step, pause))
 	s.entries, s.fitted = s.fitted, nil

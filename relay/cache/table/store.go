@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"xdsrelay/relay/cache/guarded"
 	"xdsrelay/relay/resource"
 )
 
@@ -11,7 +12,7 @@ import (
 // entries are in the order of their last change. One goroutine changes a Store at a time, while no
 // other one reads it; see [Store.Guard].
 type Store struct {
-	guard
+	guard guarded.Guard
 
 	// Fixed after construction.
 	fullState bool                   // the resource before a removal is kept; see Entry.Last
@@ -44,6 +45,10 @@ type Store struct {
 	deadlines  deadlines   // of all copies that have one
 }
 
+// Guard makes each use of the store call check, which panics if the goroutine must not use it: changes
+// says that the store may be changed, not only read. It does nothing without the race detector.
+func (s *Store) Guard(check func(changes bool)) { s.guard.By(check) }
+
 // New makes an empty store for a type of a key with a number of streams. wanted reports whether
 // there is interest in a name; the store calls it while it is being changed.
 func New(typ *resource.Type, streams int, wanted func(name string) bool) Store {
@@ -60,57 +65,57 @@ func New(typ *resource.Type, streams int, wanted func(name string) bool) Store {
 
 // Gen is the generation of the newest change; 0 if nothing ever changed.
 func (s *Store) Gen() uint64 {
-	s.reading()
+	s.guard.Reading()
 	return s.gen
 }
 
 // Next begins a change, and returns its generation.
 func (s *Store) Next() uint64 {
-	s.writing()
+	s.guard.Writing()
 	s.gen++
 	return s.gen
 }
 
 // Get returns the entry of a canonical name, nil if nothing is known of it.
 func (s *Store) Get(name string) *Entry {
-	s.reading()
+	s.guard.Reading()
 	return s.entries[name]
 }
 
 // Len is the number of entries.
 func (s *Store) Len() int {
-	s.reading()
+	s.guard.Reading()
 	return len(s.entries)
 }
 
 // Live is the number of resources, including those that no client sees.
 func (s *Store) Live() int {
-	s.reading()
+	s.guard.Reading()
 	return s.live
 }
 
 // Tombstones is the number of names that are known to be absent.
 func (s *Store) Tombstones() int {
-	s.reading()
+	s.guard.Reading()
 	return s.tombstones.len
 }
 
 // Bytes estimates the memory of the store.
 func (s *Store) Bytes() int64 {
-	s.reading()
+	s.guard.Reading()
 	return s.bytes
 }
 
 // Wildcard returns the digest of the wildcard set, and the number of resources in it.
 func (s *Store) Wildcard() (digest resource.Digest, members int) {
-	s.reading()
+	s.guard.Reading()
 	return s.digest, s.members
 }
 
 // All is the digest of the whole content: of the wildcard set, and of each stream's content if there
 // are several.
 func (s *Store) All() resource.Digest {
-	s.reading()
+	s.guard.Reading()
 	all := s.digest
 	if len(s.sums) > 1 {
 		for i := range s.sums {
@@ -123,40 +128,40 @@ func (s *Store) All() resource.Digest {
 // Floors are generations: tombstones of members of the wildcard set up to all, and those that
 // clients may know by an alias up to aliases, may be forgotten.
 func (s *Store) Floors() (all, aliases uint64) {
-	s.reading()
+	s.guard.Reading()
 	return s.floor, s.aliasFloor
 }
 
 // Newest is the entry that changed last, nil if there is none; see [Entry.Older].
 func (s *Store) Newest() *Entry {
-	s.reading()
+	s.guard.Reading()
 	return s.changes.newest
 }
 
 // Oldest is the entry that has not changed for the longest time, nil if there is none; see
 // [Entry.Newer].
 func (s *Store) Oldest() *Entry {
-	s.reading()
+	s.guard.Reading()
 	return s.changes.oldest
 }
 
 // Note begins a note, and returns its number.
 func (s *Store) Note() uint64 {
-	s.writing()
+	s.guard.Writing()
 	s.notes++
 	return s.notes
 }
 
 // Notes is the number of the newest note.
 func (s *Store) Notes() uint64 {
-	s.reading()
+	s.guard.Reading()
 	return s.notes
 }
 
 // Open returns the entry of a name that is about to change; [Store.Put] has to follow. It adds one
 // where nothing is known of the name.
 func (s *Store) Open(name string) (e *Entry, added bool) {
-	s.writing()
+	s.guard.Writing()
 	if e = s.entries[name]; e != nil {
 		s.changes.remove(e)
 		if e.Res == nil {
@@ -175,7 +180,7 @@ func (s *Store) Open(name string) (e *Entry, added bool) {
 // generation of the first change of the same update. It returns the previous resource. If there is
 // none now, [Store.AddTombstone] has to follow.
 func (s *Store) Put(e *Entry, st State, first uint64, now time.Time) (old *resource.Resource) {
-	s.writing()
+	s.guard.Writing()
 	named, wild := e.Differs(&st)
 	was, res := e.Member, st.Res
 	old = e.Res
@@ -206,7 +211,7 @@ func (s *Store) Put(e *Entry, st State, first uint64, now time.Time) (old *resou
 
 // SetGap records that clients need not learn of the last removal of e.
 func (s *Store) SetGap(e *Entry, g Gap) {
-	s.writing()
+	s.guard.Writing()
 	e.Gap = g
 }
 
@@ -268,7 +273,7 @@ func entrySize(name string) int64 {
 // SetUncacheable records that the resource of a canonical name, for which clients may ask by any of
 // names, must not be cached.
 func (s *Store) SetUncacheable(name string, names []string) {
-	s.writing()
+	s.guard.Writing()
 	if s.uncacheable == nil {
 		s.uncacheable = make(map[string]string)
 	}
@@ -279,7 +284,7 @@ func (s *Store) SetUncacheable(name string, names []string) {
 
 // ClearUncacheable forgets that the resource of a canonical name must not be cached.
 func (s *Store) ClearUncacheable(name string) {
-	s.writing()
+	s.guard.Writing()
 	if s.uncacheable[name] == name {
 		maps.DeleteFunc(s.uncacheable, func(_, key string) bool { return key == name })
 	}
@@ -288,6 +293,6 @@ func (s *Store) ClearUncacheable(name string) {
 // Uncacheable returns the resources that must not be cached: for each name by which clients may ask
 // for one, its canonical name. The map must not be changed.
 func (s *Store) Uncacheable() map[string]string {
-	s.reading()
+	s.guard.Reading()
 	return s.uncacheable
 }

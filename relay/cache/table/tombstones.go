@@ -6,7 +6,7 @@ const tombstonesAtOnce = 4
 
 // AddTombstone makes an entry that was put without a resource a tombstone.
 func (s *Store) AddTombstone(e *Entry) {
-	s.writing()
+	s.guard.Writing()
 	s.tombstones.push(e)
 }
 
@@ -16,7 +16,7 @@ func (s *Store) AddTombstone(e *Entry) {
 // well: clients may hold them, and must be notified of the removal (K8). Of the rest, as many stay
 // as there are resources, or least. interests is the number of names with interest.
 func (s *Store) Reap(least, interests int, forgotten func(name string)) {
-	s.writing()
+	s.guard.Writing()
 	limit := max(least, s.live) + interests + len(s.uncacheable)
 	for i := range s.sums {
 		limit += s.sums[i].Denied
@@ -39,7 +39,7 @@ func (s *Store) Reap(least, interests int, forgotten func(name string)) {
 // Expire forgets a tombstone that some clients may not have been notified of, and raises the
 // floors.
 func (s *Store) Expire(e *Entry) {
-	s.writing()
+	s.guard.Writing()
 	if len(e.Former) > 0 {
 		s.aliasFloor = max(s.aliasFloor, e.Gen)
 	}
@@ -67,7 +67,7 @@ func (s *Store) Forget(e *Entry) {
 
 // Empty makes e a tombstone, without a change that clients can see.
 func (s *Store) Empty(e *Entry) {
-	s.writing()
+	s.guard.Writing()
 	if e.Res == nil {
 		return
 	}

@@ -52,7 +52,7 @@ func (d *deadlines) Pop() any {
 
 // Deadline is when the next TTL ends, unless it is renewed; zero: none does.
 func (s *Store) Deadline() time.Time {
-	s.reading()
+	s.guard.Reading()
 	if len(s.deadlines) == 0 {
 		return time.Time{}
 	}
@@ -61,14 +61,14 @@ func (s *Store) Deadline() time.Time {
 
 // Expiring is the number of copies whose TTL ends.
 func (s *Store) Expiring() int {
-	s.reading()
+	s.guard.Reading()
 	return len(s.deadlines)
 }
 
 // Due returns a TTL state that ends by now, nil if there is none. It stays due until the copy is
 // removed, or its TTL is renewed.
 func (s *Store) Due(now time.Time) *TTLState {
-	s.reading()
+	s.guard.Reading()
 	if len(s.deadlines) == 0 || s.deadlines[0].Expires.After(now) {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (e *Entry) TTL() time.Duration {
 // SetTTL sets the remaining time of a stream's copy of e, from now on; 0 means that it has no end.
 // It reports whether there is a new deadline.
 func (s *Store) SetTTL(e *Entry, stream int, ttl time.Duration, now time.Time) (ends bool) {
-	s.writing()
+	s.guard.Writing()
 	h := e.CopyFrom(stream)
 	if h.TTLState == nil && ttl > 0 {
 		s.addTTLState(e, h)
@@ -119,7 +119,7 @@ func (s *Store) addTTLState(e *Entry, h *Copy) {
 // NoteTTL gives the TTL of e, which clients see, a new note. changed says that the resource itself
 // is sent with it. It returns the number of the note.
 func (s *Store) NoteTTL(e *Entry, changed bool) (note uint64) {
-	s.writing()
+	s.guard.Writing()
 	if e.TTLState == nil {
 		s.addTTLState(e, &e.Copy) // withdrawn
 	}
@@ -136,7 +136,7 @@ func (s *Store) NoteTTL(e *Entry, changed bool) (note uint64) {
 
 // NewestHeartbeat is the entry whose TTL has the newest note, nil if there is none.
 func (s *Store) NewestHeartbeat() *Entry {
-	s.reading()
+	s.guard.Reading()
 	return s.heartbeats.newest
 }
 
