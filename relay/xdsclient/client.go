@@ -17,9 +17,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// DefaultBackoff is how long a client waits before it opens another stream after one without an
-// answer, if its configuration does not say.
-const DefaultBackoff = time.Second
+// How long a client waits before it opens another stream after one without an answer, if its
+// configuration does not say: at first, and at most.
+const (
+	DefaultBackoff        = time.Second
+	DefaultLongestBackoff = 30 * time.Second
+)
 
 // Config says how a [Client] behaves. It is not changed after [Start] was called.
 type Config struct {
@@ -68,9 +71,11 @@ type Config struct {
 	Next func() string
 
 	// Backoff is how long the client waits after a stream without an answer, or a failed attempt at
-	// one (C13). 0 means [DefaultBackoff]; the time does not grow. After a stream with an answer the
-	// client opens the next one at once.
-	Backoff time.Duration
+	// one (C13). Each wait in a row is 1.6 times the one before, up to LongestBackoff, and up to 20 %
+	// shorter or longer. Both may be 0, which means [DefaultBackoff] and [DefaultLongestBackoff]; if
+	// they are equal, each wait is exactly that long. After a stream with an answer the client opens
+	// the next one at once.
+	Backoff, LongestBackoff time.Duration
 
 	// Watch, unless nil, is called with all that happens on streams, in order, on the client's
 	// goroutine; with a frame before it is used.
@@ -150,11 +155,13 @@ func Start(cfg Config) (*Client, error) {
 		return nil, errors.New("xdsclient: a client needs the address of a server")
 	case cfg.Backoff < 0:
 		return nil, fmt.Errorf("xdsclient: a backoff of %v is negative", cfg.Backoff)
+	case cfg.LongestBackoff < 0:
+		return nil, fmt.Errorf("xdsclient: a longest backoff of %v is negative", cfg.LongestBackoff)
 	}
 	if cfg.Log == nil {
 		cfg.Log = func(string, ...any) {}
 	}
-	cfg.Backoff = cmp.Or(cfg.Backoff, DefaultBackoff)
+	cfg.Backoff, cfg.LongestBackoff = cmp.Or(cfg.Backoff, DefaultBackoff), cmp.Or(cfg.LongestBackoff, DefaultLongestBackoff)
 	cfg.DialOptions = append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),

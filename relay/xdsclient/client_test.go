@@ -2,16 +2,21 @@ package xdsclient_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/xdsclient"
 	"xdsrelay/relay/xdstest"
@@ -81,7 +86,8 @@ func TestBadConfig(t *testing.T) {
 		"no SotW service":  {func(c *xdsclient.Config) { c.Variant.Service = xdsclient.VirtualHostType }, "no service speaks sotw-VirtualHost"},
 		"no node":          {func(c *xdsclient.Config) { c.Node = nil }, "needs a node"},
 		"no server":        {func(c *xdsclient.Config) { c.Addr = "" }, "needs the address of a server"},
-		"negative backoff": {func(c *xdsclient.Config) { c.Backoff = -1 }, "negative"},
+		"negative backoff": {func(c *xdsclient.Config) { c.Backoff = -1 }, "a backoff of -1ns is negative"},
+		"negative longest": {func(c *xdsclient.Config) { c.LongestBackoff = -1 }, "a longest backoff of -1ns is negative"},
 		"bad options":      {func(c *xdsclient.Config) { c.DialOptions = []grpc.DialOption{grpc.WithTransportCredentials(nil)} }, "transport security"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,6 +200,79 @@ func TestReject(t *testing.T) {
 	}
 }
 
+// TestNackNamesAll: a NACK names the resources that were rejected, the first ten of many.
+func TestNackNamesAll(t *testing.T) {
+	for many, want := range map[int]string{
+		3:  "c0: no 0; c1: no 1; c2: no 2",
+		12: "c0: no 0; c1: no 1; c2: no 2; c3: no 3; c4: no 4; c5: no 5; c6: no 6; c7: no 7; c8: no 8; c9: no 9; and 2 more",
+	} {
+		t.Run(fmt.Sprint(many), func(t *testing.T) {
+			o := xdstest.NewOrigin(t)
+			cfg := config(o.Addr(), xdsclient.Delta)
+			cfg.Reject = func(_ string, r xdsclient.Resource) string { return "no " + r.Name[1:] }
+			c := start(t, cfg)
+			c.Subscribe(xdsclient.ClusterType)
+			s := o.NextStream(t)
+			s.NextRequest(t)
+			var resources []proto.Message
+			for i := range many {
+				resources = append(resources, xdstest.Synthetic(xdsclient.ClusterType, fmt.Sprintf("c%d", i), 1))
+			}
+			s.Respond(t, xdsclient.ClusterType, "1", resources...)
+			if got := s.NextRequest(t).Error.GetMessage(); got != want {
+				t.Errorf("the NACK says %q, expected %q", got, want)
+			}
+		})
+	}
+}
+
+// TestBackoff: attempts in vain are made further and further apart, and not by all clients at the
+// same moments (C13); not if the configuration says how long each wait is.
+func TestBackoff(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		first, longest time.Duration
+		want           []time.Duration
+		scatter        float64
+	}{
+		{"the defaults", 0, 0, []time.Duration{1000, 1600, 2560, 4096, 6553, 10485, 16777, 26843, 30000, 30000}, 0.2},
+		{"configured", 100, 300, []time.Duration{100, 160, 256, 300, 300}, 0.2},
+		{"always the same", 700, 700, []time.Duration{700, 700, 700}, 0},
+		{"only the longest", 0, 500, []time.Duration{500, 500, 500}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := config("", xdsclient.SotW)
+				cfg.Backoff, cfg.LongestBackoff = tc.first*time.Millisecond, tc.longest*time.Millisecond
+				cfg.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+					return nil, errors.New("out of reach")
+				})}
+				tried := make(chan time.Time)
+				cfg.Next = func() string { tried <- time.Now(); return "server" }
+				c, err := xdsclient.Start(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				last := <-tried
+				for i, want := range tc.want {
+					now := <-tried
+					got, want := now.Sub(last), want*time.Millisecond
+					if low, high := float64(want)*(1-tc.scatter), float64(want)*(1+tc.scatter); float64(got) < low-1e6 || float64(got) > high+1e6 {
+						t.Errorf("wait %d was %s, expected %s", i, got, want)
+					}
+					last = now
+				}
+				go func() {
+					for range tried { // an attempt that is being made while the client is closed
+					}
+				}()
+				c.Close()
+				close(tried)
+			})
+		})
+	}
+}
+
 // TestNext: a client whose servers are chosen for it fails at one that is out of reach,
 // and goes on to the next.
 func TestNext(t *testing.T) {
@@ -201,7 +280,7 @@ func TestNext(t *testing.T) {
 	gone := xdstest.NewStateOrigin(t, nil)
 	gone.Stop()
 	cfg := config("", xdsclient.Delta)
-	cfg.Backoff = 1
+	cfg.Backoff, cfg.LongestBackoff = 1, 1
 	asked := 0
 	cfg.Next = func() string {
 		asked++

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/cenkalti/backoff/v5"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
@@ -26,6 +28,7 @@ func (c *Client) run() {
 		}
 	}
 	defer func() { hangUp() }()
+	pauses := c.cfg.pauses()
 	for c.ctx.Err() == nil {
 		ctx, s, addr := c.nextSession()
 		if s == nil {
@@ -42,10 +45,22 @@ func (c *Client) run() {
 			answered, err = c.stream(ctx, conn, s, addr)
 		}
 		changed := c.endSession(s, err)
-		if !answered { // C13
-			pause.Unless(c.ctx, c.cfg.Backoff, changed)
+		if answered {
+			pauses.Reset()
+		} else { // C13
+			pause.Unless(c.ctx, pauses.NextBackOff(), changed)
 		}
 	}
+}
+
+// pauses returns the waits after streams without an answer.
+func (cfg *Config) pauses() *backoff.ExponentialBackOff {
+	p := &backoff.ExponentialBackOff{InitialInterval: cfg.Backoff, Multiplier: 1.6, RandomizationFactor: 0.2, MaxInterval: cfg.LongestBackoff}
+	if cfg.LongestBackoff <= cfg.Backoff {
+		p.InitialInterval, p.Multiplier, p.RandomizationFactor = cfg.LongestBackoff, 1, 0
+	}
+	p.Reset()
+	return p
 }
 
 // dial makes a connection, which is used and made with the first stream.
@@ -285,6 +300,9 @@ func (c *Client) handle(ctx context.Context, s *session, f *Frame) {
 	c.send(s, messages)
 }
 
+// mostReasons is how many resources the message of a NACK names.
+const mostReasons = 10
+
 // judge asks whether a frame is rejected, and if so whether as a whole or for
 // some of its resources.
 func (c *Client) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool) {
@@ -301,14 +319,21 @@ func (c *Client) judge(f *Frame) (nack *statuspb.Status, unusable map[string]boo
 		return nil, nil
 	}
 	unusable = make(map[string]bool)
+	var reasons []string
 	for _, r := range f.Resources {
 		if r.Body == nil {
 			continue
 		}
 		if reason := c.cfg.Reject(f.TypeURL, r); reason != "" {
-			reject(fmt.Sprintf("%s: %s", r.Name, reason))
+			reasons = append(reasons, fmt.Sprintf("%s: %s", r.Name, reason))
 			unusable[r.Name] = true
 		}
+	}
+	if more := len(reasons) - mostReasons; more > 0 {
+		reasons = append(reasons[:mostReasons], fmt.Sprintf("and %d more", more))
+	}
+	if len(reasons) > 0 {
+		reject(strings.Join(reasons, "; "))
 	}
 	return nack, unusable
 }

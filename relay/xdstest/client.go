@@ -44,6 +44,7 @@ func StartAuto(t TB, cfg AutoConfig) *Auto {
 	}
 	a := &Auto{delta: cfg.Variant.Delta, log: NewTranscript(fmt.Sprintf("client %q (%s)", cfg.Node.GetId(), cfg.Variant), 60)}
 	cfg.Log, cfg.Backoff, cfg.DialOptions = a.log.add, cmp.Or(cfg.Backoff, pollEvery*4), dialOptions(cfg.DialOptions)
+	cfg.LongestBackoff = cmp.Or(cfg.LongestBackoff, cfg.Backoff)
 	busy := watchBusy(&cfg)
 	var err error
 	if a.Client, err = xdsclient.Start(cfg); err != nil {
