@@ -227,23 +227,23 @@ func TestNackNamesAll(t *testing.T) {
 }
 
 // TestBackoff: attempts in vain are made further and further apart, and not by all clients at the
-// same moments (C13); not if the configuration says how long each wait is.
+// same moments; not if the configuration says how long each wait is.
 func TestBackoff(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
-		first, longest time.Duration
-		want           []time.Duration
+		first, longest int   // in ms
+		want           []int // in ms
 		scatter        float64
 	}{
-		{"the defaults", 0, 0, []time.Duration{1000, 1600, 2560, 4096, 6553, 10485, 16777, 26843, 30000, 30000}, 0.2},
-		{"configured", 100, 300, []time.Duration{100, 160, 256, 300, 300}, 0.2},
-		{"always the same", 700, 700, []time.Duration{700, 700, 700}, 0},
-		{"only the longest", 0, 500, []time.Duration{500, 500, 500}, 0},
+		{"the defaults", 0, 0, []int{1000, 1600, 2560, 4096, 6553, 10485, 16777, 26843, 30000, 30000}, 0.2},
+		{"configured", 100, 300, []int{100, 160, 256, 300, 300}, 0.2},
+		{"always the same", 700, 700, []int{700, 700, 700}, 0},
+		{"only the longest", 0, 500, []int{500, 500, 500}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := config("", xdsclient.SotW)
-				cfg.Backoff, cfg.LongestBackoff = tc.first*time.Millisecond, tc.longest*time.Millisecond
+				cfg.Backoff, cfg.LongestBackoff = time.Duration(tc.first)*time.Millisecond, time.Duration(tc.longest)*time.Millisecond
 				cfg.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
 					return nil, errors.New("out of reach")
 				})}
@@ -256,7 +256,7 @@ func TestBackoff(t *testing.T) {
 				last := <-tried
 				for i, want := range tc.want {
 					now := <-tried
-					got, want := now.Sub(last), want*time.Millisecond
+					got, want := now.Sub(last), time.Duration(want)*time.Millisecond
 					if low, high := float64(want)*(1-tc.scatter), float64(want)*(1+tc.scatter); float64(got) < low-1e6 || float64(got) > high+1e6 {
 						t.Errorf("wait %d was %s, expected %s", i, got, want)
 					}

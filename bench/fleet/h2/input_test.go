@@ -2,6 +2,7 @@ package h2
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -34,7 +35,7 @@ func TestNothingIsWaitedFor(t *testing.T) {
 				t.Errorf("%q arrived, expected %q", got, sent)
 			}
 			go func() { _ = far.Close() }()
-			if b, err := in.await(readSize); err != io.EOF {
+			if b, err := in.await(readSize); !errors.Is(err, io.EOF) {
 				t.Errorf("%q and %v after the end, expected io.EOF", b, err)
 			}
 		})
