@@ -52,8 +52,9 @@ var layers = map[string][]string{
 	"upstream/resume":        {"relay/resource"},
 
 	// Beside the program: what drives it and what tries it out.
-	"relay/demo":        {"relay", "relay/yamlpos"},
-	"relay/xdstest":     {"relay/resource"},
+	"relay/demo":        {"relay", "relay/pause", "relay/xdsclient", "relay/yamlpos"},
+	"relay/xdsclient":   {"relay/pause", "relay/resource"},
+	"relay/xdstest":     {"relay/pause", "relay/resource", "relay/xdsclient"},
 	"shard/redistest":   {"relay/xdstest"},
 	"relay/e2e":         {"relay", "relay/xdstest"},
 	"relay/robust":      {"bench", "relay/xdstest", "shard/redistest"},

@@ -13,4 +13,8 @@
 // says is read once, and so is what it does to a client that was in a certain
 // state. A client's own part is a pointer to the state that it is in, and a
 // check of what is its alone: the nonce.
+//
+// It is not made of the clients of package xdsclient, which check more, each on its own,
+// and copy what they hold: tens of thousands of them would cost more than the server that
+// is measured, and here the cost of a client is known.
 package fleet

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -10,13 +9,15 @@ import (
 	"sync"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
+
+	"xdsrelay/relay/pause"
+	"xdsrelay/relay/xdsclient"
 )
 
-// client is one simulated xDS client. It holds what it was given, as a proxy
-// would, and follows what that refers to.
+// client is one simulated xDS client: an automatic one, or one for each type, that is made
+// to follow what its resources refer to, as a proxy would.
 type client struct {
 	// Fixed after construction.
 	id, key string
@@ -26,13 +27,12 @@ type client struct {
 	library *library
 
 	mu sync.Mutex
-	// Guarded by mu.
+	// Guarded by mu, which is locked before any lock of an automatic client.
+	streams  []*xdsclient.Client
+	asked    map[string][]string // names by type, sorted
 	held     map[ref]holding
 	rejected map[ref]error
-	streams  []*stream // those that are open
-	news     []receipt // since take was called
-	counts   counts
-	trouble  error // why it has no stream, if it should
+	news     []receipt // since collect was called
 	relay    string
 }
 
@@ -49,42 +49,70 @@ type receipt struct {
 	at time.Time
 }
 
-// counts are what a client has seen on the wire.
-type counts struct{ responses, bytes, resources, nacks uint64 }
-
-func (c *counts) add(o counts) {
-	c.responses += o.responses
-	c.bytes += o.bytes
-	c.resources += o.resources
-	c.nacks += o.nacks
-}
-
-// run connects to the first of some relays that it reaches, and stays connected until ctx
-// ends.
-func (c *client) run(ctx context.Context, addrs []string) {
-	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 10 * time.Second}),
+// start connects to the first of some relays that it reaches, and stays connected until
+// stop.
+func (c *client) start(life context.Context, addrs []string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	types := []string{""} // the aggregated service
+	if c.kind.perType {
+		types = c.kind.types
 	}
-	if len(addrs) > 1 {
-		options = append(options, grpc.WithContextDialer(c.dialFirst(addrs)))
+	for _, t := range types {
+		stream, err := xdsclient.Start(c.config(life, t, addrs))
+		if err != nil {
+			return fmt.Errorf("client %s: %w", c.id, err)
+		}
+		c.streams = append(c.streams, stream)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+addrs[0], options...)
-	if err != nil {
-		c.lost(err)
-		return
-	}
-	defer conn.Close()
-	var all sync.WaitGroup
-	if !c.kind.perType {
-		all.Go(func() { c.keepStream(ctx, conn, c.kind.types) })
-	} else {
-		for i := range c.kind.types {
-			all.Go(func() { c.keepStream(ctx, conn, c.kind.types[i:i+1]) })
+	for t := range c.kind.all {
+		if s := c.streamOfLocked(t); s != nil {
+			s.Subscribe(t)
 		}
 	}
-	all.Wait()
+	c.followLocked()
+	return nil
+}
+
+// config is that of a stream for all types, or for the one of a service.
+func (c *client) config(life context.Context, service string, addrs []string) xdsclient.Config {
+	cfg := xdsclient.Config{
+		Addr:    addrs[0],
+		Variant: xdsclient.Variant{Delta: c.kind.delta, Service: service},
+		Node:    &corev3.Node{Id: c.id, Cluster: c.key, UserAgentName: "xdsrelay demo: " + c.kind.name},
+		Watch: func(e xdsclient.Event) {
+			if e.Frame != nil {
+				pause.For(life, c.slow)
+			}
+		},
+		Reject: func(typeURL string, r xdsclient.Resource) string {
+			if wrong := c.library.look(typeURL, r.Body.GetValue()).wrong; wrong != nil {
+				return wrong.Error()
+			}
+			return ""
+		},
+		BeforeAck: func(_ context.Context, f *xdsclient.Frame) { c.take(f) },
+		// The response before it is answered then.
+		BeforeRead: func(context.Context) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.followLocked()
+		},
+	}
+	if len(addrs) > 1 {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithContextDialer(c.dialFirst(addrs)))
+	}
+	return cfg
+}
+
+// stop ends the client. What it holds can still be asked for.
+func (c *client) stop() {
+	c.mu.Lock()
+	streams := c.streams
+	c.mu.Unlock()
+	for _, s := range streams {
+		s.Close()
+	}
 }
 
 // dialFirst connects to the first of some relays that it reaches, and notes which it is.
@@ -109,119 +137,42 @@ func (c *client) connectedTo() string {
 	return c.relay
 }
 
-// keepStream opens a stream for the types, again and again.
-func (c *client) keepStream(ctx context.Context, conn *grpc.ClientConn, types []string) {
-	for {
-		err := c.follow(ctx, conn, types)
-		if ctx.Err() != nil {
-			return
-		}
-		c.lost(err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Second):
-		}
+// streamOfLocked is the stream for a type; nil if the client has no use for the type.
+func (c *client) streamOfLocked(typeURL string) *xdsclient.Client {
+	switch i := slices.Index(c.kind.types, typeURL); {
+	case i < 0 || len(c.streams) == 0:
+		return nil
+	case c.kind.perType:
+		return c.streams[i]
+	default:
+		return c.streams[0]
 	}
 }
 
-func (c *client) lost(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.trouble = err
-}
-
-// follow lives one stream.
-func (c *client) follow(ctx context.Context, conn *grpc.ClientConn, types []string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	wire, err := openWire(ctx, conn, c.kind, types)
-	if err != nil {
-		return err
-	}
-	s := &stream{wire: wire, types: types, asked: make(map[string]*subscription)}
-	c.mu.Lock()
-	c.streams = append(c.streams, s)
-	c.trouble = nil
-	err = c.subscribeLocked(s)
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.streams = slices.DeleteFunc(c.streams, func(o *stream) bool { return o == s })
-	}()
-	for err == nil {
-		var r *response
-		if r, err = wire.receive(); err != nil {
-			break
-		}
-		if c.slow > 0 {
-			select {
-			case <-time.After(c.slow):
-			case <-ctx.Done():
-			}
-		}
-		err = c.take(s, r)
-	}
-	return err
-}
-
-// take takes over a response, answers it, and asks for what it leads to.
-func (c *client) take(s *stream, r *response) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	sub := s.asked[r.typeURL]
-	if sub == nil {
-		return fmt.Errorf("a response of type %s, which was not asked for", r.typeURL)
-	}
-	wrong := c.applyLocked(r)
-	c.counts.add(counts{responses: 1, bytes: uint64(r.size), resources: uint64(len(r.bodies))})
-	if wrong == nil {
-		sub.version = r.version
-	} else {
-		c.counts.nacks++
-	}
-	sub.nonce = r.nonce
-	if err := s.wire.answer(r.typeURL, sub, wrong); err != nil {
-		return err
-	}
-	c.forgetLocked()
-	for _, o := range c.streams {
-		if err := c.subscribeLocked(o); err != nil && o == s {
-			return err // other streams learn it themselves
-		}
-	}
-	return nil
-}
-
-// applyLocked stores what a response holds. It returns why resources in it are
-// rejected; the others count.
-func (c *client) applyLocked(r *response) error {
+// take notes when what a response holds has come, and what it leads to.
+func (c *client) take(f *xdsclient.Frame) {
 	now := time.Now()
-	var wrong []error
-	for name, body := range r.bodies {
-		at, f := ref{r.typeURL, name}, c.library.look(r.typeURL, body)
-		if f.wrong != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", name, f.wrong))
-			c.rejected[at] = f.wrong
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	has := c.streamOfLocked(f.TypeURL).Held(f.TypeURL)
+	for _, r := range f.Resources {
+		if r.Body == nil {
 			continue
 		}
-		delete(c.rejected, at)
-		c.held[at] = holding{f, now}
-		c.news = append(c.news, receipt{at, f, now})
-	}
-	removed := r.removed
-	if r.whole {
-		for at := range c.held {
-			if _, ok := r.bodies[at.name]; !ok && at.typeURL == r.typeURL {
-				removed = append(removed, at.name)
-			}
+		at, learnt := ref{f.TypeURL, r.Name}, c.library.look(f.TypeURL, r.Body.GetValue())
+		if learnt.wrong != nil {
+			c.rejected[at] = learnt.wrong
+		} else if _, ok := has[r.Name]; ok {
+			delete(c.rejected, at)
+			c.held[at] = holding{learnt, now}
+			c.news = append(c.news, receipt{at, learnt, now})
 		}
 	}
-	for _, name := range removed {
-		c.dropLocked(ref{r.typeURL, name}, now)
+	for at := range c.held {
+		if _, ok := has[at.name]; !ok && at.typeURL == f.TypeURL {
+			c.dropLocked(at, now)
+		}
 	}
-	return errors.Join(wrong...)
 }
 
 func (c *client) dropLocked(at ref, now time.Time) {
@@ -232,69 +183,47 @@ func (c *client) dropLocked(at ref, now time.Time) {
 	}
 }
 
-// forgetLocked drops what nothing refers to any more.
-func (c *client) forgetLocked() {
+// followLocked asks for what the client has come to want, and drops what nothing refers
+// to any more.
+func (c *client) followLocked() {
 	now := time.Now()
 	for _, t := range c.kind.types {
-		if all, names := c.wantsLocked(t); !all {
-			for at := range c.held {
-				if at.typeURL == t && !slices.Contains(names, at.name) {
-					c.dropLocked(at, now)
+		all, names := c.kind.wants(t, c.service, func(yield func(*facts) bool) {
+			for _, h := range c.held {
+				if !yield(h.facts) {
+					return
 				}
 			}
+		})
+		old := c.asked[t]
+		if all || slices.Equal(old, names) {
+			continue
 		}
-	}
-}
-
-func (c *client) wantsLocked(typeURL string) (all bool, names []string) {
-	return c.kind.wants(typeURL, c.service, func(yield func(*facts) bool) {
-		for _, h := range c.held {
-			if !yield(h.facts) {
-				return
+		c.asked[t] = names
+		if more := without(names, old...); len(more) > 0 {
+			c.streamOfLocked(t).Subscribe(t, more...)
+		}
+		if fewer := without(old, names...); len(fewer) > 0 {
+			c.streamOfLocked(t).Unsubscribe(t, fewer...)
+			for _, name := range fewer {
+				c.dropLocked(ref{t, name}, now)
 			}
 		}
-	})
+	}
 }
 
-// subscribeLocked asks for what the client has come to want on a stream.
-func (c *client) subscribeLocked(s *stream) error {
-	for _, t := range s.types {
-		all, names := c.wantsLocked(t)
-		sub := s.asked[t]
-		switch {
-		case sub == nil && !all && len(names) == 0: // an empty list would ask for everything
-			continue
-		case sub == nil:
-			sub = &subscription{}
-			s.asked[t] = sub
-		case slices.Equal(sub.names, names):
-			continue
-		}
-		old := sub.names
-		sub.names = names
-		if err := s.wire.subscribe(t, sub, old, c.nodeOnce(s)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// nodeOnce is who the client is, for the first request of a stream.
-func (c *client) nodeOnce(s *stream) *client {
-	if s.introduced {
-		return nil
-	}
-	s.introduced = true
-	return c
+// without is a new list without some.
+func without[T comparable](all []T, some ...T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return slices.Contains(some, one) })
 }
 
 // collect takes what the client has received since the last time.
-func (c *client) collect() ([]receipt, counts) {
+func (c *client) collect() []receipt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	news := c.news
 	c.news = nil
-	return news, c.counts
+	return news
 }
 
 // holds returns what the client holds now.
@@ -304,10 +233,28 @@ func (c *client) holds() map[ref]holding {
 	return maps.Clone(c.held)
 }
 
-func (c *client) openStreams() int {
+// openStreams counts the streams that the client has, and says why it lacks one.
+func (c *client) openStreams() (n int, trouble error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.streams)
+	for _, s := range c.streams {
+		if s.Connected() {
+			n++
+		} else {
+			trouble = s.Stats().LastEnd
+		}
+	}
+	return n, trouble
+}
+
+// responses is how many messages the client has been sent.
+func (c *client) responses() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.streams {
+		n += s.Stats().Frames
+	}
+	return n
 }
 
 func (c *client) rejects(r ref) bool {

@@ -123,7 +123,9 @@ func start(cfg Config) (d *demo, stop func() error, err error) {
 	if d.node, err = startNode(cfg, d.files.root); err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	d.fleet = startFleet(d.node.addr, newClients(cfg, d.files), d.files.keys())
+	if d.fleet, err = startFleet(d.node.addr, newClients(cfg, d.files), d.files.keys()); err != nil {
+		return nil, nil, errors.Join(err, d.node.stop(), remove())
+	}
 	d.track = newTracker(d.files, d.fleet, d.node)
 	d.view = newPlain(d)
 	if cfg.Live {

@@ -90,6 +90,13 @@ func started(t *testing.T, live bool) (d *demo, out *bytes.Buffer) {
 		if err := stop(); err != nil {
 			t.Errorf("stop: %v", err)
 		}
+		for _, c := range d.fleet.clients {
+			for _, s := range c.streams {
+				if v := s.Violations(); len(v) > 0 {
+					t.Errorf("%s met %q", c.id, v)
+				}
+			}
+		}
 	})
 	d.await(t, "the clients to hold everything", d.track.inStep)
 	return d, out

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/xdsclient"
 	"xdsrelay/relay/yamlpos"
 )
 
@@ -158,7 +159,7 @@ func (d *directory) readFile(path string, parse func([]byte, proto.Message) erro
 		}
 		switch t := body.GetTypeUrl(); t {
 		case listenerType, routeType, clusterType, endpointType:
-			content[ref{t, nameOf(body.GetValue())}] = d.library.look(t, body.GetValue())
+			content[ref{t, xdsclient.NameInBody(body)}] = d.library.look(t, body.GetValue())
 		}
 	}
 	return content, nil

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // slowShare says that one client in so many takes its time over each response.
@@ -19,7 +18,6 @@ type fleet struct {
 	keys    []string        // fixed, sorted
 	life    context.Context // of all of them
 	cancel  context.CancelFunc
-	running sync.WaitGroup
 }
 
 // newFleet makes a fleet of which no client runs yet.
@@ -30,17 +28,15 @@ func newFleet(clients []*client, keys []string) *fleet {
 }
 
 // startFleet lets clients connect to the relay.
-func startFleet(addr string, clients []*client, keys []string) *fleet {
+func startFleet(addr string, clients []*client, keys []string) (*fleet, error) {
 	f := newFleet(clients, keys)
 	for _, c := range f.clients {
-		f.add(c, addr)
+		if err := c.start(f.life, []string{addr}); err != nil {
+			f.stop()
+			return nil, err
+		}
 	}
-	return f
-}
-
-// add lets a client connect to the first of some relays that it reaches, until stop.
-func (f *fleet) add(c *client, addrs ...string) {
-	f.running.Go(func() { c.run(f.life, addrs) })
+	return f, nil
 }
 
 // newClients makes clients of all kinds, in fixed shares: of keys, of kinds in each, and of
@@ -65,7 +61,7 @@ func newClients(cfg Config, files *directory) []*client {
 		seen[key]++
 		c := &client{
 			id: fmt.Sprintf("%s-%s-%d", key, strings.ReplaceAll(strings.ToLower(k.name), " ", "-"), seen[key]), key: key, kind: k,
-			library: files.library, held: make(map[ref]holding), rejected: make(map[ref]error),
+			library: files.library, asked: make(map[string][]string), held: make(map[ref]holding), rejected: make(map[ref]error),
 		}
 		if k.service {
 			c.service = services[key][seen[key]%len(services[key])]
@@ -101,7 +97,9 @@ func newSpread(all []*kind) func(key string, service bool) *kind {
 // stop ends all clients.
 func (f *fleet) stop() {
 	f.cancel()
-	f.running.Wait()
+	for _, c := range f.clients {
+		c.stop()
+	}
 }
 
 // lack is a resource that a client does not hold as it should.
@@ -118,8 +116,9 @@ func (f *fleet) verify(files *directory) (lacks []lack) {
 	expected := newExpectation(files)
 	for _, c := range f.clients {
 		want, held := expected.of(c), c.holds()
+		_, trouble := c.openStreams()
 		c.mu.Lock()
-		rejected, trouble := maps.Clone(c.rejected), c.trouble
+		rejected := maps.Clone(c.rejected)
 		c.mu.Unlock()
 		for r, w := range want {
 			h, ok := held[r]

@@ -30,7 +30,8 @@ func (s *screen) fleetLines() []line {
 	for _, c := range s.d.fleet.clients {
 		byKind[c.kind.short]++
 		byKey[c.key]++
-		open[c.key] += c.openStreams()
+		n, _ := c.openStreams()
+		open[c.key] += n
 		if c.slow > 0 {
 			slow++
 		}

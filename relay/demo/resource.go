@@ -12,17 +12,18 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // The types that the fleet knows. Others in a directory are not looked at.
 const (
-	listenerType = "type.googleapis.com/envoy.config.listener.v3.Listener"
-	routeType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
-	clusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
-	endpointType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
+	listenerType = xdsclient.ListenerType
+	routeType    = xdsclient.RouteType
+	clusterType  = xdsclient.ClusterType
+	endpointType = xdsclient.EndpointType
 )
 
 // thing is what a resource of a type is called on the screen.
@@ -155,28 +156,4 @@ func (f *facts) routes(m *routev3.RouteConfiguration) {
 			}
 		}
 	}
-}
-
-// nameOf is the name that a resource carries in itself: its first field, in all
-// the types above.
-func nameOf(body []byte) string {
-	for len(body) > 0 {
-		number, kind, n := protowire.ConsumeTag(body)
-		if n < 0 {
-			return ""
-		}
-		body = body[n:]
-		if number == 1 && kind == protowire.BytesType {
-			name, n := protowire.ConsumeString(body)
-			if n < 0 {
-				return ""
-			}
-			return strings.Clone(name)
-		}
-		if n = protowire.ConsumeFieldValue(number, kind, body); n < 0 {
-			return ""
-		}
-		body = body[n:]
-	}
-	return ""
 }

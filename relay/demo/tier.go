@@ -192,8 +192,7 @@ func (d *tier) await(ctx context.Context, what string, done func() bool) error {
 // observe counts what clients lose.
 func (d *tier) observe() {
 	for _, c := range d.fleet.clients {
-		news, _ := c.collect()
-		for _, r := range news {
+		for _, r := range c.collect() {
 			if r.facts == nil {
 				d.lost++
 			}

@@ -14,7 +14,9 @@ func (d *tier) inStep() bool { return len(d.fleet.verify(d.files)) == 0 }
 func (d *tier) connect(ctx context.Context) error {
 	began := time.Now()
 	for i, c := range d.fleet.clients {
-		d.fleet.add(c, d.addresses(i)...)
+		if err := c.start(d.fleet.life, d.addresses(i)); err != nil {
+			return err
+		}
 	}
 	if err := d.await(ctx, "all clients to hold everything", d.inStep); err != nil {
 		return err
@@ -88,7 +90,7 @@ func (d *tier) killOwner(ctx context.Context) error {
 	d.nodes = without(d.nodes, victim)
 	if err := d.await(ctx, "clients to connect to other relays", func() bool {
 		for _, c := range its {
-			if c.connectedTo() == victim.addr || c.openStreams() == 0 {
+			if _, trouble := c.openStreams(); c.connectedTo() == victim.addr || trouble != nil {
 				return false
 			}
 		}
@@ -121,27 +123,15 @@ func (d *tier) named(name string) *relayProcess {
 	return nil
 }
 
-// without is a new list without one.
-func without(all []*relayProcess, one *relayProcess) (rest []*relayProcess) {
-	for _, n := range all {
-		if n != one {
-			rest = append(rest, n)
-		}
-	}
-	return rest
-}
-
 // responses is how many messages clients have been sent.
-func responses(clients []*client) (n uint64) {
+func responses(clients []*client) (n int) {
 	for _, c := range clients {
-		c.mu.Lock()
-		n += c.counts.responses
-		c.mu.Unlock()
+		n += c.responses()
 	}
 	return n
 }
 
-func messages(n uint64) string {
+func messages(n int) string {
 	if n == 0 {
 		return "nothing"
 	}
@@ -163,7 +153,9 @@ func (d *tier) cutControlPlane(ctx context.Context) error {
 	}
 	began := time.Now()
 	d.fleet.clients = append(d.fleet.clients[:len(clients):len(clients)], d.spare)
-	d.fleet.add(d.spare, d.addresses(0)...)
+	if err := d.spare.start(d.fleet.life, d.addresses(0)); err != nil {
+		return err
+	}
 	if err := d.await(ctx, "a new client to hold everything", d.inStep); err != nil {
 		return err
 	}

@@ -47,14 +47,13 @@ type tracker struct {
 	known map[likeness]map[ref]*facts // what clients had to hold, when last looked at
 	last  int                         // the files' revision then
 
-	wroteAt    time.Time // when the demo changed a file that was not compared yet
-	problems   []string  // to be shown
-	events     []*event  // the newest last
-	done       int       // events that are not remembered any more
-	skipped    int
-	origin     struct{ changes, bytes int }
-	fleetTotal counts
-	behind     map[string]int // clients of a key that are not in step
+	wroteAt  time.Time // when the demo changed a file that was not compared yet
+	problems []string  // to be shown
+	events   []*event  // the newest last
+	done     int       // events that are not remembered any more
+	skipped  int
+	origin   struct{ changes, bytes int }
+	behind   map[string]int // clients of a key that are not in step
 
 	// When all clients that are not slow had everything; zero before.
 	syncedAt time.Time
@@ -85,11 +84,8 @@ func (t *tracker) update() {
 		t.last = t.files.revision
 		t.compare()
 	}
-	t.fleetTotal = counts{}
 	for _, c := range t.fleet.clients {
-		news, seen := c.collect()
-		t.fleetTotal.add(seen)
-		for _, r := range news {
+		for _, r := range c.collect() {
 			t.arrived(c, r)
 		}
 	}

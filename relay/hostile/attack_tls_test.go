@@ -73,9 +73,8 @@ func wrongCertificates(t *testing.T, s *stage, mesh *xdstest.Authority) {
 	if err := s.ping(t, s.bad); err != nil {
 		t.Errorf("a client with a good certificate: %v", err)
 	}
-	defer func(with *tls.Config) { s.bad = with }(s.bad)
-	s.bad = nil
-	w := s.wire(t, false)
+	w := newWire(t, s.rawDial(t))
+	go w.read()
 	w.open(deltaMethod)
 	w.closed("without TLS")
 	w.close()

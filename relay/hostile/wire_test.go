@@ -74,15 +74,16 @@ func cutOff(t *testing.T, all []net.Conn) {
 	}
 }
 
-// connect is a connection that HTTP/2 can be spoken on: with TLS, where there is TLS.
-func (s *stage) connect(t *testing.T) net.Conn {
+// connect is a connection that HTTP/2 can be spoken on: with TLS, where there is TLS,
+// which is tried until limit.
+func (s *stage) connect(t *testing.T, limit time.Time) net.Conn {
 	t.Helper()
 	if s.bad == nil {
 		return s.rawDial(t)
 	}
 	c := s.bad.Clone()
 	c.NextProtos = []string{"h2"}
-	for limit := time.Now().Add(xdstest.Patience); ; {
+	for {
 		over := tls.Client(s.rawDial(t), c)
 		err := over.HandshakeContext(t.Context())
 		if err == nil {
@@ -95,11 +96,32 @@ func (s *stage) connect(t *testing.T) net.Conn {
 	}
 }
 
-// wire connects and shakes hands, with the given settings.
+// wire connects and shakes hands, with the given settings. One that reads connects until
+// the server has answered a PING, which means that its time for handshakes is over: on a
+// busy machine that may end before, also after the client's side of TLS is done.
 func (s *stage) wire(t *testing.T, reads silent, settings ...http2.Setting) *wire {
 	t.Helper()
+	for limit := time.Now().Add(xdstest.Patience); ; {
+		w := newWire(t, s.connect(t, limit), settings...)
+		if reads {
+			return w
+		}
+		go w.read()
+		if w.roundTrip() {
+			return w
+		}
+		w.close()
+		if time.Now().After(limit) {
+			t.Fatal("the server closes each connection before it has answered")
+		}
+	}
+}
+
+// newWire speaks HTTP/2 first on a connection, whatever the server makes of it.
+func newWire(t *testing.T, conn net.Conn, settings ...http2.Setting) *wire {
+	t.Helper()
 	w := &wire{
-		t: t, conn: s.connect(t), done: make(chan struct{}), next: 1,
+		t: t, conn: conn, done: make(chan struct{}), next: 1,
 		statuses: make(map[uint32]string), resets: make(map[uint32]http2.ErrCode),
 		spent: make(map[uint32]int), granted: make(map[uint32]int),
 	}
@@ -108,9 +130,6 @@ func (s *stage) wire(t *testing.T, reads silent, settings ...http2.Setting) *wir
 	w.enc = hpack.NewEncoder(&w.block)
 	_, _ = io.WriteString(w.conn, http2.ClientPreface)
 	_ = w.send(func(f *http2.Framer) error { return f.WriteSettings(settings...) })
-	if !reads {
-		go w.read()
-	}
 	return w
 }
 

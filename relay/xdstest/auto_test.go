@@ -14,6 +14,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"pgregory.net/rapid"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // universe is a small set of names of types of each kind, so that random
@@ -59,7 +61,7 @@ func converge(t *rapid.T, v Variant) {
 	for u := range names {
 		types = append(types, u)
 	}
-	types = inPushOrder(types)
+	types = xdsclient.InPushOrder(types)
 	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	subset := func(typeURL string) []string {
 		all := append([]string{Wildcard}, names[typeURL]...)
@@ -261,8 +263,8 @@ func TestSotWMerge(t *testing.T) {
 		st.Respond(t, typeURL, "2", Synthetic(typeURL, "a", 2))
 		a.WaitFor(t, "a second frame", func() bool { return a.Stats().Acks == 2 })
 		held := a.Held(typeURL)
-		if got := brief(slices.Sorted(maps.Keys(held))); got != want || held["a"].Version != "2" {
-			t.Errorf("%s: holds %s, want %s", shortType(typeURL), got, want)
+		if got := xdsclient.Brief(slices.Sorted(maps.Keys(held))); got != want || held["a"].Version != "2" {
+			t.Errorf("%s: holds %s, want %s", xdsclient.ShortType(typeURL), got, want)
 		}
 	}
 }
@@ -281,8 +283,8 @@ func TestSotWLeavesWildcard(t *testing.T) {
 	a.WaitHeld(t, ClusterType)
 	a.Subscribe(ClusterType)
 	for _, want := range []string{"[]", "[]", "[*]", "[]", "[*]"} { // first, ACK, and the two steps
-		if r := st.NextRequest(t); brief(r.Names) != want {
-			t.Fatalf("request for %s, want %s%s", brief(r.Names), want, o.Transcript())
+		if r := st.NextRequest(t); xdsclient.Brief(r.Names) != want {
+			t.Fatalf("request for %s, want %s%s", xdsclient.Brief(r.Names), want, o.Transcript())
 		}
 	}
 }
@@ -304,7 +306,7 @@ func TestSotWComeback(t *testing.T) {
 		},
 	} {
 		for _, test := range tests {
-			t.Run(fmt.Sprintf("%s %v", shortType(typeURL), test), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %v", xdsclient.ShortType(typeURL), test), func(t *testing.T) {
 				o := NewOrigin(t)
 				received, answer := make(chan struct{}), make(chan struct{})
 				a := StartAuto(t, AutoConfig{Addr: o.Addr(), Variant: SotW, BeforeAck: func(context.Context, *Frame) {
@@ -313,7 +315,7 @@ func TestSotWComeback(t *testing.T) {
 				}})
 				a.Subscribe(typeURL, strings.Fields(test.first)...)
 				st := o.NextStream(t)
-				got := []string{brief(st.NextRequest(t).Names)}
+				got := []string{xdsclient.Brief(st.NextRequest(t).Names)}
 				st.Respond(t, typeURL, "1", Synthetic(typeURL, "a", 1), Synthetic(typeURL, "b", 1))
 				<-received
 				a.Unsubscribe(typeURL, test.drop)
@@ -322,7 +324,7 @@ func TestSotWComeback(t *testing.T) {
 				}
 				answer <- struct{}{}
 				for range strings.Count(test.want, "[") - 1 {
-					got = append(got, brief(st.NextRequest(t).Names))
+					got = append(got, xdsclient.Brief(st.NextRequest(t).Names))
 				}
 				if strings.Join(got, " ") != test.want {
 					t.Errorf("requests for %s, want %s", got, test.want)

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // Any packs a message, with fields in a fixed order, so that equal messages
@@ -222,7 +224,7 @@ func nameAndBody(m proto.Message) (string, *anypb.Any) {
 	case Named:
 		return m.Name, Any(m.Message)
 	case *anypb.Any: // already packed, perhaps on purpose not decodable
-		return nameInBody(m), m
+		return xdsclient.NameInBody(m), m
 	default:
 		return NameOf(m), Any(m)
 	}

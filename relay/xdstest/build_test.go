@@ -5,24 +5,29 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // TestSynthetic: every type has synthetic resources, named as the builders say,
 // equal for equal salts and different otherwise.
 func TestSynthetic(t *testing.T) {
-	for _, s := range services[1:] {
-		one, again, two := Synthetic(s.typeURL, "n", 1), Synthetic(s.typeURL, "n", 1), Synthetic(s.typeURL, "n", 2)
-		if TypeOf(one) != s.typeURL {
-			t.Errorf("synthetic %s is a %s", s.typeURL, TypeOf(one))
+	for _, typeURL := range xdsclient.ServiceTypes() {
+		if xdsclient.V3TypeOf(typeURL) != typeURL {
+			continue
+		}
+		one, again, two := Synthetic(typeURL, "n", 1), Synthetic(typeURL, "n", 1), Synthetic(typeURL, "n", 2)
+		if TypeOf(one) != typeURL {
+			t.Errorf("synthetic %s is a %s", typeURL, TypeOf(one))
 		}
 		if !proto.Equal(one, again) || proto.Equal(one, two) {
-			t.Errorf("synthetic %s: salt 1 and 2 give %v and %v", s.typeURL, one, two)
+			t.Errorf("synthetic %s: salt 1 and 2 give %v and %v", typeURL, one, two)
 		}
-		if s.typeURL != LbEndpointType && NameOf(one) != "n" {
-			t.Errorf("name of synthetic %s is %q", s.typeURL, NameOf(one))
+		if typeURL != LbEndpointType && NameOf(one) != "n" {
+			t.Errorf("name of synthetic %s is %q", typeURL, NameOf(one))
 		}
-		if s.typeURL != LbEndpointType && s.typeURL != VirtualHostType && nameInBody(Any(one)) != "n" {
-			t.Errorf("name on the wire of synthetic %s is %q", s.typeURL, nameInBody(Any(one)))
+		if typeURL != LbEndpointType && typeURL != VirtualHostType && xdsclient.NameInBody(Any(one)) != "n" {
+			t.Errorf("name on the wire of synthetic %s is %q", typeURL, xdsclient.NameInBody(Any(one)))
 		}
 	}
 }
@@ -30,8 +35,11 @@ func TestSynthetic(t *testing.T) {
 // TestBuildersAreValid holds the builders to the constraints that Envoy checks.
 func TestBuildersAreValid(t *testing.T) {
 	all := GRPCService("svc", "127.0.0.1:1")
-	for _, s := range services[1:] {
-		all = append(all, Synthetic(s.typeURL, "n", 1))
+	for _, typeURL := range xdsclient.ServiceTypes() {
+		if xdsclient.V3TypeOf(typeURL) != typeURL {
+			continue
+		}
+		all = append(all, Synthetic(typeURL, "n", 1))
 	}
 	for _, m := range all {
 		v, ok := m.(interface{ ValidateAll() error })
@@ -52,7 +60,7 @@ func FuzzNameInBody(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		body := Any(Cluster("", 0))
 		body.Value = b
-		name := nameInBody(body)
+		name := xdsclient.NameInBody(body)
 		m, err := body.UnmarshalNew()
 		if err != nil {
 			return

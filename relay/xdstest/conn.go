@@ -96,7 +96,7 @@ func (c *Conn) open(method string) (grpc.ClientStream, context.CancelFunc) {
 		cancel()
 		c.t.Fatalf("open %s: %v%s", method, err, c.log)
 	}
-	commit(gs)
+	_ = gs.Context() // see the client of package xdsclient
 	return gs, cancel
 }
 

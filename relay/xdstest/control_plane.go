@@ -18,6 +18,8 @@ import (
 	serverv3 "github.com/envoyproxy/go-control-plane/pkg/server/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // ControlPlane is a real go-control-plane server with one of its caches, which
@@ -181,7 +183,7 @@ func (cp *ControlPlane) SetLinear(t TB, resources ...proto.Message) {
 func (cp *ControlPlane) RemoveLinear(t TB, typeURL string, names ...string) {
 	t.Helper()
 	if err := cp.linear(t, typeURL).UpdateResources(nil, names); err != nil {
-		t.Fatalf("remove %s from the linear cache of %s: %v", brief(names), typeURL, err)
+		t.Fatalf("remove %s from the linear cache of %s: %v", xdsclient.Brief(names), typeURL, err)
 	}
 }
 
@@ -239,12 +241,8 @@ func (cp *ControlPlane) register(g *grpc.Server) {
 			arrives(id, m)
 		}
 	}
-	response := func(kind string, id int64, f *Frame, err error) {
-		if err != nil {
-			cp.log.add("%s#%d -> %v", kind, id, err)
-		} else {
-			cp.log.add("%s#%d -> %s", kind, id, f)
-		}
+	response := func(kind string, id int64, m proto.Message) {
+		cp.log.add("%s#%d -> %s", kind, id, lineOf(m))
 		cp.count(func(c *Counts) { c.Responses++ })
 	}
 	s := serverv3.NewServer(context.Background(), cp.cache, serverv3.CallbackFuncs{
@@ -259,11 +257,10 @@ func (cp *ControlPlane) register(g *grpc.Server) {
 			return nil
 		},
 		StreamResponseFunc: func(_ context.Context, id int64, _ *discoveryv3.DiscoveryRequest, r *discoveryv3.DiscoveryResponse) {
-			f, err := sotwFrame(r)
-			response("sotw", id, f, err)
+			response("sotw", id, r)
 		},
 		StreamDeltaResponseFunc: func(id int64, _ *discoveryv3.DeltaDiscoveryRequest, r *discoveryv3.DeltaDiscoveryResponse) {
-			response("delta", id, deltaFrame(r), nil)
+			response("delta", id, r)
 		},
 	})
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, s)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // TestScriptedClientAgainstControlPlane: the scripted client speaks what a real
@@ -18,7 +20,7 @@ func TestScriptedClientAgainstControlPlane(t *testing.T) {
 			s := Dial(t, cp.Addr()).Open(v)
 			s.Subscribe(ClusterType)
 			f := s.Recv(t)
-			if brief(f.Names()) != "[a b]" || f.Nonce == "" || f.Version != "1" {
+			if xdsclient.Brief(f.Names()) != "[a b]" || f.Nonce == "" || f.Version != "1" {
 				t.Fatalf("first frame: %s", f)
 			}
 			s.Ack(f)
@@ -26,7 +28,7 @@ func TestScriptedClientAgainstControlPlane(t *testing.T) {
 
 			cp.SetSnapshot(t, "test-cluster", "2", Cluster("a", 2*time.Second))
 			f = s.Recv(t)
-			if brief(f.Names()) != "[a]" || v.Delta && brief(f.Removed) != "[b]" {
+			if xdsclient.Brief(f.Names()) != "[a]" || v.Delta && xdsclient.Brief(f.Removed) != "[b]" {
 				t.Fatalf("second frame: %s", f)
 			}
 			s.Ack(f)
@@ -60,7 +62,7 @@ func TestAutoAgainstControlPlane(t *testing.T) {
 	for kind, cp := range controlPlanes(t) {
 		for _, typeURL := range []string{ClusterType, EndpointType, SecretType} {
 			for _, v := range Variants(typeURL) {
-				t.Run(kind+"/"+shortType(typeURL)+"/"+v.String(), func(t *testing.T) {
+				t.Run(kind+"/"+xdsclient.ShortType(typeURL)+"/"+v.String(), func(t *testing.T) {
 					holds := func(a *Auto, salts ...int) func() bool {
 						return func() bool {
 							held := a.Held(typeURL)

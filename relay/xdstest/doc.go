@@ -13,8 +13,9 @@
 // Automatic parts behave well on their own, so that a test can look at the
 // outcome instead of at each message:
 //
-//   - [Auto] subscribes, acknowledges, keeps what it was sent, reconnects with
-//     what it holds, and notes every breach of protocol that it meets.
+//   - [Auto] is the client of package xdsclient: it subscribes, acknowledges, keeps
+//     what it was sent, reconnects with what it holds, and notes every breach of
+//     protocol that it meets.
 //   - [StateOrigin] serves a plain map of resources, and knows what a client
 //     with a given subscription must end up with.
 //   - [ControlPlane] is a real go-control-plane server.
@@ -30,6 +31,6 @@
 // far. Methods that take a [TB] must be called from the goroutine of that test, as
 // Fatalf demands; all others may be called from any goroutine.
 //
-// Nothing here depends on the relay: each part works against any xDS server or
-// client.
+// Nothing here depends on the relay, but for that client: each part works against any
+// xDS server or client.
 package xdstest

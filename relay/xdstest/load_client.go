@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // LoadStream is a scripted client's stream of load reports. It sends only what
@@ -164,7 +166,7 @@ func loadLine(m *lrsv3.LoadStatsRequest) string {
 
 // termsLine is a response of LRS in one line.
 func termsLine(m *lrsv3.LoadStatsResponse) string {
-	line := fmt.Sprintf("load terms every %v %s", m.GetLoadReportingInterval().AsDuration(), brief(m.GetClusters()))
+	line := fmt.Sprintf("load terms every %v %s", m.GetLoadReportingInterval().AsDuration(), xdsclient.Brief(m.GetClusters()))
 	if m.GetSendAllClusters() {
 		line += " all"
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // Expected is what a client with a subscription must hold of a view once
@@ -35,40 +37,28 @@ func (o *StateOrigin) Differences(view string, a *Auto) []string {
 // DifferencesOf is Differences for some types only: those that come from o, where
 // others come from elsewhere.
 func (o *StateOrigin) DifferencesOf(view string, a *Auto, of func(typeURL string) bool) []string {
-	type want struct {
-		typeURL string
-		names   []string
-	}
-	var wants []want
-	a.mu.Lock()
-	for u, t := range a.types {
-		if !of(u) {
+	var diff []string
+	for typeURL, names := range a.Wanted() {
+		if !of(typeURL) {
 			continue
 		}
-		if t.wantsAnything() {
-			wants = append(wants, want{u, t.wanted()})
-		} else {
-			wants = append(wants, want{u, []string{""}}) // nothing has this name
+		if len(names) == 0 {
+			names = []string{""} // nothing has this name
 		}
-	}
-	a.mu.Unlock()
-
-	var diff []string
-	for _, w := range wants {
-		must, held := o.Expected(view, w.typeURL, w.names...), a.Held(w.typeURL)
-		mayKeep := !a.cfg.Variant.Delta && !FullState(w.typeURL)
+		must, held := o.Expected(view, typeURL, names...), a.Held(typeURL)
+		mayKeep := !a.delta && !FullState(typeURL)
 		for n, body := range must {
 			h, ok := held[n]
 			switch {
 			case !ok:
-				diff = append(diff, fmt.Sprintf("%s %q is missing", shortType(w.typeURL), n))
+				diff = append(diff, fmt.Sprintf("%s %q is missing", xdsclient.ShortType(typeURL), n))
 			case !bytes.Equal(h.Body, body):
-				diff = append(diff, fmt.Sprintf("%s %q has other content (version %q)", shortType(w.typeURL), n, h.Version))
+				diff = append(diff, fmt.Sprintf("%s %q has other content (version %q)", xdsclient.ShortType(typeURL), n, h.Version))
 			}
 		}
 		for n := range maps.Keys(held) {
 			if _, ok := must[n]; !ok && !mayKeep {
-				diff = append(diff, fmt.Sprintf("%s %q should be gone", shortType(w.typeURL), n))
+				diff = append(diff, fmt.Sprintf("%s %q should be gone", xdsclient.ShortType(typeURL), n))
 			}
 		}
 	}
@@ -83,7 +73,7 @@ func (o *StateOrigin) WaitConverged(t TB, view string, clients ...*Auto) {
 	t.Helper()
 	for _, a := range clients {
 		var diff []string
-		if !poll(func() bool { diff = o.Differences(view, a); return len(diff) == 0 }, a.changeSignal) {
+		if !poll(func() bool { diff = o.Differences(view, a); return len(diff) == 0 }, a.Changed) {
 			t.Fatalf("a client of view %q did not converge within %v: %q; %s%s", view, PatienceHere(), diff, a, o.log)
 		}
 	}

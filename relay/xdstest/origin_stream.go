@@ -7,6 +7,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // OriginStream is one stream that a client opened to an [Origin].
@@ -31,7 +33,7 @@ func (st *OriginStream) receive() (*Request, *corev3.Node, error) {
 	if err := st.grpc.RecvMsg(m); err != nil {
 		return nil, nil, err
 	}
-	r := readRequest(m)
+	r := xdsclient.RequestOf(m)
 	return r, r.Node, nil
 }
 
@@ -45,7 +47,7 @@ func (st *OriginStream) NextRequest(t TB) *Request {
 // NextRequestOf takes the next request for one type and leaves the others.
 func (st *OriginStream) NextRequestOf(t TB, typeURL string) *Request {
 	t.Helper()
-	return st.inbox.next(t, "a request for "+shortType(typeURL), func(r *Request) bool { return r.TypeURL == typeURL })
+	return st.inbox.next(t, "a request for "+xdsclient.ShortType(typeURL), func(r *Request) bool { return r.TypeURL == typeURL })
 }
 
 // Requests lists every request so far, taken or not.

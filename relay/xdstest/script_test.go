@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 const short = 50 * time.Millisecond
@@ -34,13 +36,13 @@ func TestScriptedConversation(t *testing.T) {
 			if v.Delta {
 				names = r.Subscribe
 			}
-			if brief(names) != "[a b]" || r.Node.GetId() != "test-client" || r.Nonce != "" || r.Version != "" || r.IsAck() {
+			if xdsclient.Brief(names) != "[a b]" || r.Node.GetId() != "test-client" || r.Nonce != "" || r.Version != "" || r.IsAck() {
 				t.Fatalf("first request: %s", r)
 			}
 
 			nonce := st.Respond(t, ClusterType, "1", Cluster("a", time.Second), Cluster("b", time.Second))
 			f := s.Recv(t)
-			if f.Nonce != nonce || f.Version != "1" || f.TypeURL != ClusterType || brief(f.Names()) != "[a b]" {
+			if f.Nonce != nonce || f.Version != "1" || f.TypeURL != ClusterType || xdsclient.Brief(f.Names()) != "[a b]" {
 				t.Fatalf("frame: %s", f)
 			}
 			a, _ := f.Get("a")
@@ -49,7 +51,7 @@ func TestScriptedConversation(t *testing.T) {
 				t.Fatalf("resource a: %v, %v", got, err)
 			}
 			s.Ack(f)
-			if r = st.NextRequest(t); !r.IsAck() || r.Nonce != nonce || r.Node != nil || !v.Delta && (r.Version != "1" || brief(r.Names) != "[a b]") {
+			if r = st.NextRequest(t); !r.IsAck() || r.Nonce != nonce || r.Node != nil || !v.Delta && (r.Version != "1" || xdsclient.Brief(r.Names) != "[a b]") {
 				t.Fatalf("ACK: %s", r)
 			}
 
@@ -59,20 +61,20 @@ func TestScriptedConversation(t *testing.T) {
 			if !r.IsNack() || r.Error.GetMessage() != "no such luck" || r.Error.GetCode() != int32(codes.InvalidArgument) || r.Nonce != nonce {
 				t.Fatalf("NACK: %s", r)
 			}
-			if v.Delta && brief(r.Subscribe) != "[c]" || !v.Delta && (r.Version != "1" || brief(r.Names) != "[a b c]") {
+			if v.Delta && xdsclient.Brief(r.Subscribe) != "[c]" || !v.Delta && (r.Version != "1" || xdsclient.Brief(r.Names) != "[a b c]") {
 				t.Fatalf("NACK: %s", r)
 			}
 
 			s.Unsubscribe(ClusterType, "a")
 			r = st.NextRequest(t)
-			if v.Delta && (brief(r.Unsubscribe) != "[a]" || r.Nonce != "") || !v.Delta && (r.Nonce != nonce || brief(r.Names) != "[b c]") {
+			if v.Delta && (xdsclient.Brief(r.Unsubscribe) != "[a]" || r.Nonce != "") || !v.Delta && (r.Nonce != nonce || xdsclient.Brief(r.Names) != "[b c]") {
 				t.Fatalf("unsubscribe: %s", r)
 			}
 			s.Quiet(t, short)
 			st.Quiet(t, short)
 			if v.Delta {
 				st.RespondRemoved(t, ClusterType, "3", "b", "c")
-				if f = s.RecvType(t, ClusterType); brief(f.Removed) != "[b c]" {
+				if f = s.RecvType(t, ClusterType); xdsclient.Brief(f.Removed) != "[b c]" {
 					t.Fatalf("removal: %s", f)
 				}
 			}
@@ -96,11 +98,11 @@ func TestResume(t *testing.T) {
 	o := NewOrigin(t)
 	c := Dial(t, o.Addr())
 	c.Open(SotW).Resume(EndpointType, "7", map[string]string{"a": "x"}, "a")
-	if r := o.NextStream(t).NextRequest(t); r.Version != "7" || r.Nonce != "" || brief(r.Names) != "[a]" {
+	if r := o.NextStream(t).NextRequest(t); r.Version != "7" || r.Nonce != "" || xdsclient.Brief(r.Names) != "[a]" {
 		t.Fatalf("sotw: %s", r)
 	}
 	c.Open(Delta).Resume(EndpointType, "7", map[string]string{"a": "x"}, "a")
-	if r := o.NextStream(t).NextRequest(t); r.Initial["a"] != "x" || brief(r.Subscribe) != "[a]" {
+	if r := o.NextStream(t).NextRequest(t); r.Initial["a"] != "x" || xdsclient.Brief(r.Subscribe) != "[a]" {
 		t.Fatalf("delta: %s", r)
 	}
 }

@@ -3,6 +3,8 @@ package xdstest
 import (
 	"crypto/tls"
 	"fmt"
+	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +12,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // server is a gRPC server that can be stopped and started again at the same
@@ -89,23 +93,23 @@ func (s *server) stop() {
 // registerDiscovery serves every method of table A-1, in both versions, with one
 // handler, which learns the variant that was called.
 func registerDiscovery(g *grpc.Server, handle func(Variant, grpc.ServerStream) error) {
-	registerVersion(g, services[:], false, handle)
-	registerVersion(g, servicesV2[:], true, handle)
-}
-
-func registerVersion(g *grpc.Server, table []service, v2 bool, handle func(Variant, grpc.ServerStream) error) {
-	for _, svc := range table {
-		desc := &grpc.ServiceDesc{ServiceName: svc.name, HandlerType: (*any)(nil)}
-		add := func(v Variant, method string) {
-			desc.Streams = append(desc.Streams, grpc.StreamDesc{
-				StreamName: method, ServerStreams: true, ClientStreams: true,
-				Handler: func(_ any, ss grpc.ServerStream) error { return handle(v, ss) },
-			})
+	all := []Variant{SotW, Delta, {V2: true}, {Delta: true, V2: true}}
+	for _, typeURL := range xdsclient.ServiceTypes() {
+		all = append(all, Variants(typeURL)[2:]...)
+	}
+	services := make(map[string]*grpc.ServiceDesc)
+	for _, v := range all {
+		name, method := path.Split(v.Method())
+		name = strings.Trim(name, "/")
+		if services[name] == nil {
+			services[name] = &grpc.ServiceDesc{ServiceName: name, HandlerType: (*any)(nil)}
 		}
-		if svc.sotw {
-			add(Variant{Service: svc.typeURL, V2: v2}, "Stream"+svc.plural)
-		}
-		add(Variant{Delta: true, Service: svc.typeURL, V2: v2}, "Delta"+svc.plural)
+		services[name].Streams = append(services[name].Streams, grpc.StreamDesc{
+			StreamName: method, ServerStreams: true, ClientStreams: true,
+			Handler: func(_ any, ss grpc.ServerStream) error { return handle(v, ss) },
+		})
+	}
+	for _, desc := range services {
 		g.RegisterService(desc, struct{}{})
 	}
 }

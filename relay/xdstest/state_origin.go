@@ -12,6 +12,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // StateOrigin is an automatic control plane: it serves what is in its maps, in
@@ -175,7 +177,7 @@ func (o *StateOrigin) Mutate(view string, random Random, universe map[string][]s
 // does not hold it.
 func syntheticAs(typeURL, name string, salt int) proto.Message {
 	m := Synthetic(typeURL, name, salt)
-	if inV3(typeURL) == VirtualHostType || typeURL == LbEndpointType {
+	if xdsclient.V3TypeOf(typeURL) == VirtualHostType || typeURL == LbEndpointType {
 		return Named{Message: m, Name: name}
 	}
 	return m

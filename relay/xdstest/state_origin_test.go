@@ -6,6 +6,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // The automatic origin stands in for control planes in the tests of others, so
@@ -30,8 +32,8 @@ func expect(t *testing.T, s *Stream, names ...string) *Frame {
 	for _, n := range f.Removed {
 		got = append(got, "-"+n)
 	}
-	if brief(got) != brief(names) {
-		t.Fatalf("frame holds %s, want %s%s", brief(got), brief(names), s.Transcript())
+	if xdsclient.Brief(got) != xdsclient.Brief(names) {
+		t.Fatalf("frame holds %s, want %s%s", xdsclient.Brief(got), xdsclient.Brief(names), s.Transcript())
 	}
 	return f
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // stateStream is one stream to a [StateOrigin]; all of it belongs to the
@@ -52,7 +54,7 @@ func (s *stateStream) serve() error {
 	go func() { received <- s.receive(requests) }()
 	for {
 		changed, clock := s.origin.changes() // before the state is read
-		for _, typeURL := range inPushOrder(slices.Collect(maps.Keys(s.subs))) {
+		for _, typeURL := range xdsclient.InPushOrder(slices.Collect(maps.Keys(s.subs))) {
 			if err := s.push(typeURL, s.subs[typeURL]); err != nil {
 				return err
 			}
@@ -94,7 +96,7 @@ func (s *stateStream) receive(to chan<- *Request) error {
 			return err
 		}
 		select {
-		case to <- readRequest(m):
+		case to <- xdsclient.RequestOf(m):
 		case <-s.grpc.Context().Done():
 			return s.grpc.Context().Err()
 		}

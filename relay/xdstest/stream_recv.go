@@ -5,24 +5,16 @@ import (
 	"fmt"
 	"time"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // receive moves frames from the transport to the inbox until the stream ends.
 func (s *Stream) receive() {
 	defer s.cancel()
 	for {
-		s.readMu.Lock()
-		readable := s.readable
-		s.readMu.Unlock()
-		select {
-		case <-readable:
-		case <-s.grpc.Context().Done():
-		}
-		f, err := recvFrame(s.grpc, s.delta)
+		f, err := xdsclient.ReadFrame(s.grpc, s.delta)
 		if err != nil {
 			s.log.add("%s <- ended: %v", s.id, err)
 			s.frames.finish(err)
@@ -30,19 +22,14 @@ func (s *Stream) receive() {
 		}
 		s.log.add("%s <- %s", s.id, f)
 		s.frames.put(f)
+		s.readMu.Lock()
+		readable := s.readable
+		s.readMu.Unlock()
+		select {
+		case <-readable:
+		case <-s.grpc.Context().Done():
+		}
 	}
-}
-
-// recvFrame receives one response of the given variant.
-func recvFrame(gs grpc.ClientStream, delta bool) (*Frame, error) {
-	var m proto.Message = &discoveryv3.DiscoveryResponse{}
-	if delta {
-		m = &discoveryv3.DeltaDiscoveryResponse{}
-	}
-	if err := gs.RecvMsg(m); err != nil {
-		return nil, err
-	}
-	return FrameOf(m)
 }
 
 // Recv takes the next frame, of whatever type; the test fails if none comes
@@ -55,7 +42,7 @@ func (s *Stream) Recv(t TB) *Frame {
 // RecvType takes the next frame of one type and leaves those of other types.
 func (s *Stream) RecvType(t TB, typeURL string) *Frame {
 	t.Helper()
-	return s.frames.next(t, "a frame of "+shortType(typeURL), func(f *Frame) bool { return f.TypeURL == typeURL })
+	return s.frames.next(t, "a frame of "+xdsclient.ShortType(typeURL), func(f *Frame) bool { return f.TypeURL == typeURL })
 }
 
 // ErrNothing is what [Stream.Next] returns if no frame came in time.

@@ -5,6 +5,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // Transcript is what was said so far, for the message of a failing test. It
@@ -83,11 +88,18 @@ func (t *Transcript) String() string {
 	return b.String()
 }
 
-// brief shortens a list of names for a line of a transcript.
-func brief(names []string) string {
-	const most = 12
-	if len(names) <= most {
-		return "[" + strings.Join(names, " ") + "]"
+// lineOf describes any message for a transcript.
+func lineOf(m proto.Message) string {
+	switch m.(type) {
+	case *discoveryv3.DiscoveryRequest, *discoveryv3.DeltaDiscoveryRequest:
+		return xdsclient.RequestOf(m).String()
+	case *discoveryv3.DiscoveryResponse, *discoveryv3.DeltaDiscoveryResponse:
+		f, err := FrameOf(m)
+		if err != nil {
+			return err.Error()
+		}
+		return f.String()
+	default:
+		return fmt.Sprintf("%T", m)
 	}
-	return fmt.Sprintf("[%s … %d names]", strings.Join(names[:most], " "), len(names))
 }

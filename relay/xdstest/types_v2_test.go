@@ -6,6 +6,8 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/xdsclient"
 )
 
 // TestV2: a resource of version 2 is that of version 3 under another type, which
@@ -14,15 +16,16 @@ func TestV2(t *testing.T) {
 	c := Cluster("c", 1)
 	a := V2(c)
 	back := &clusterv3.Cluster{}
-	if err := proto.Unmarshal(a.Value, back); err != nil || !proto.Equal(c, back) || a.TypeUrl != ClusterV2Type || nameInBody(a) != "c" {
+	if err := proto.Unmarshal(a.Value, back); err != nil || !proto.Equal(c, back) || a.TypeUrl != ClusterV2Type || xdsclient.NameInBody(a) != "c" {
 		t.Errorf("%v, %v", a, err)
 	}
-	for _, v := range versions {
-		if inV3(v.v2) != v.v3 || V2TypeOf(v.v3) != v.v2 || !isV2(v.v2) || isV2(v.v3) ||
-			FullState(v.v2) != FullState(v.v3) || WildcardCapable(v.v2) != WildcardCapable(v.v3) {
-			t.Errorf("%s and %s differ", v.v2, v.v3)
+	for _, v2 := range []string{ListenerV2Type, RouteV2Type, ScopedRouteV2Type, VirtualHostV2Type, ClusterV2Type, EndpointV2Type, SecretV2Type, RuntimeV2Type} {
+		v3 := xdsclient.V3TypeOf(v2)
+		if v3 == v2 || V2TypeOf(v3) != v2 || xdsclient.V3TypeOf(v3) != v3 ||
+			FullState(v2) != FullState(v3) || WildcardCapable(v2) != WildcardCapable(v3) {
+			t.Errorf("%s and %s differ", v2, v3)
 		}
-		two, three := Variants(v.v2), Variants(v.v3)
+		two, three := Variants(v2), Variants(v3)
 		if len(two) != len(three) {
 			t.Fatalf("%v and %v", two, three)
 		}
@@ -32,7 +35,7 @@ func TestV2(t *testing.T) {
 			}
 		}
 	}
-	if V2TypeOf(ExtensionConfigType) != "" || isV2(ExtensionConfigType) {
+	if V2TypeOf(ExtensionConfigType) != "" || xdsclient.V3TypeOf(ExtensionConfigType) != ExtensionConfigType {
 		t.Error("extension configurations are of version 2")
 	}
 }

@@ -20,16 +20,6 @@ func URN(authority, typeURL, id string, params ...string) string {
 // (G6).
 func IsGlob(name string) bool { return resource.IsGlob(keyOf(name)) }
 
-// Covers reports whether one of the names is that of a resource, or the glob
-// that holds it (G6). All names are canonical.
-func Covers(names map[string]bool, name string) bool {
-	if names[name] {
-		return true
-	}
-	glob := resource.GlobOf(name)
-	return glob != "" && names[glob]
-}
-
 // keyOf is what both sides go by: the canonical name (G1).
 func keyOf(name string) string { return resource.Canonical(name) }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"syscall"
 )
 
@@ -15,6 +14,9 @@ import (
 const (
 	readSize  = 64 << 10
 	firstRead = 4 << 10
+	// probeSize is one byte more than the smallest frame, so that mostly the rest of a frame follows
+	// where so much was read.
+	probeSize = frameHeaderLen + 1
 )
 
 // input reads from the network without holding a buffer while there is nothing
@@ -25,6 +27,8 @@ type input struct {
 	try   func(fd uintptr) bool
 	left  []byte // the beginning of a frame that goes on in the next read
 	fresh int    // bytes that the last read brought
+	probe [probeSize]byte
+	more  bool // the last read filled the probe
 
 	// During one read.
 	buf   *[]byte
@@ -86,26 +90,29 @@ func (in *input) attempt(fd uintptr) bool {
 	return true
 }
 
-// through reads by way of TLS: the first byte without a buffer, since that may
-// take long, and then what else there is.
+// through reads by way of TLS, which only a read can wait for: with a few bytes of its own, and what
+// comes after a read that has filled them with a buffer. It never waits for more than it has: a record
+// may hold as little as the last byte of a frame.
 func (in *input) through() error {
-	var first [1]byte
-	if _, err := io.ReadFull(in.conn, first[:]); err != nil {
+	if in.more {
+		in.more = false
+		b := in.take()
+		n, err := in.conn.Read(b[len(b) : len(b)+in.limit])
+		if n == 0 {
+			return err
+		}
+		in.filled(b, n, nil) // the next read meets the error again
+		return nil
+	}
+	n, err := in.conn.Read(in.probe[:min(in.limit, probeSize)])
+	if n == 0 {
 		return err
 	}
-	b := append(in.take(), first[0])
-	n := 0
-	var err error
-	if in.limit > 1 {
-		// A record of a server holds a frame header at least, so there is more.
-		n, err = in.conn.Read(b[len(b) : len(b)+in.limit-1])
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		n, err = 0, nil // the next read meets it again
-	}
-	in.filled(b, n, err)
-	in.fresh++
-	return in.err
+	in.more = n == probeSize
+	b := in.take()
+	copy(b[len(b):len(b)+n], in.probe[:n])
+	in.filled(b, n, nil)
+	return nil
 }
 
 // filled takes over n bytes that were read behind b.

@@ -1,4 +1,4 @@
-package xdstest
+package xdsclient
 
 import (
 	"fmt"
@@ -8,15 +8,15 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// autoType is an [Auto] client's side of one type. It is guarded by Auto.mu.
-type autoType struct {
+// typeState is a client's side of one type. It is guarded by Client.mu.
+type typeState struct {
 	typeURL string
 
-	// What the client wants, whatever stream it is on.
+	// The subscription, whatever stream the client is on.
 	wild  bool
 	names map[string]bool
 
-	// What it has. Held covers accepted resources that it still wants.
+	// The content. Held covers accepted resources that it still wants.
 	held     map[string]Held
 	accepted string // version of the last response accepted
 
@@ -27,23 +27,22 @@ type autoType struct {
 	pending  bool   // a response is being answered
 	frames   int    // responses received
 	blind    int    // SotW requests sent before the first response
-	overdue  int    // see AutoConfig
-	// left are the names that were dropped since the last answer (SotW). The
-	// server may not have heard of it.
+	overdue  int    // see Config.Overdue
+	// left are the names that were dropped since the last answer (SotW). The server may not know.
 	left map[string]bool
-	// dropped tells, for names no longer wanted, how many responses had come
-	// when they were dropped: one that was then on its way may still hold them.
+	// dropped has, for names no longer wanted, how many responses had arrived when they were dropped:
+	// one that was then on its way may still hold them.
 	dropped map[string]int
 }
 
-func newAutoType(typeURL string) *autoType {
-	t := &autoType{typeURL: typeURL, names: make(map[string]bool), held: make(map[string]Held)}
+func newTypeState(typeURL string) *typeState {
+	t := &typeState{typeURL: typeURL, names: make(map[string]bool), held: make(map[string]Held)}
 	t.newStream()
 	return t
 }
 
 // newStream forgets what belonged to the last stream.
-func (t *autoType) newStream() {
+func (t *typeState) newStream() {
 	t.opened, t.explicit, t.nonce, t.pending, t.frames, t.blind = false, false, "", false, 0, 0
 	t.dropped, t.left = make(map[string]int), make(map[string]bool)
 }
@@ -53,12 +52,12 @@ type subChange struct{ subscribe, unsubscribe []string }
 
 func (d subChange) empty() bool { return len(d.subscribe)+len(d.unsubscribe) == 0 }
 
-func (t *autoType) add(names []string) (d subChange) {
+func (t *typeState) add(names []string) (d subChange) {
 	if len(names) == 0 {
 		names = []string{Wildcard}
 	}
 	for _, n := range names {
-		n = keyOf(n)
+		n = resource.Canonical(n)
 		switch {
 		case n == Wildcard && !t.wild:
 			t.wild = true
@@ -73,21 +72,21 @@ func (t *autoType) add(names []string) (d subChange) {
 	return d
 }
 
-func (t *autoType) again(names []string) (d subChange) {
+func (t *typeState) again(names []string) (d subChange) {
 	for _, n := range names {
-		if n = keyOf(n); n == Wildcard && t.wild || t.names[n] {
+		if n = resource.Canonical(n); n == Wildcard && t.wild || t.names[n] {
 			d.subscribe = append(d.subscribe, n)
 		}
 	}
 	return d
 }
 
-func (t *autoType) drop(names []string) (d subChange) {
+func (t *typeState) drop(names []string) (d subChange) {
 	if len(names) == 0 {
 		names = t.wanted()
 	}
 	for _, n := range names {
-		n = keyOf(n)
+		n = resource.Canonical(n)
 		switch {
 		case n == Wildcard && t.wild:
 			t.wild = false
@@ -104,12 +103,14 @@ func (t *autoType) drop(names []string) (d subChange) {
 	return d
 }
 
-func (t *autoType) wants(name string) bool { return t.wild || Covers(t.names, keyOf(name)) }
+func (t *typeState) wants(name string) bool {
+	return t.wild || Covers(t.names, resource.Canonical(name))
+}
 
-func (t *autoType) wantsAnything() bool { return t.wild || len(t.names) > 0 }
+func (t *typeState) wantsAnything() bool { return t.wild || len(t.names) > 0 }
 
 // wanted lists the subscription, "*" first.
-func (t *autoType) wanted() []string {
+func (t *typeState) wanted() []string {
 	names := slices.Sorted(maps.Keys(t.names))
 	if t.wild {
 		names = append([]string{Wildcard}, names...)
@@ -117,10 +118,9 @@ func (t *autoType) wanted() []string {
 	return names
 }
 
-// sure lists the subscription without what was dropped and is wanted again before
-// the server can be known to have heard of it: the server would take that for held
-// (B8, C9).
-func (t *autoType) sure() []string {
+// sure lists the subscription without names that were dropped and are wanted again before the server
+// can be known to have received that: it would take them for held (B8, C9).
+func (t *typeState) sure() []string {
 	return slices.DeleteFunc(t.wanted(), func(n string) bool {
 		_, held := t.held[n]
 		return !held && (t.left[n] || t.left[Wildcard])
@@ -129,13 +129,13 @@ func (t *autoType) sure() []string {
 
 // tolerates reports whether a name may come: because it is wanted, or because
 // the response may have left the server before the server knew that it is not.
-// A server has one unanswered response per type (B9), and may have answered
-// each request that quoted no nonce (B10), and sent more to who does not answer (B12).
-func (t *autoType) tolerates(name string) bool {
+// A server has one unanswered response per type (B9), and may have answered each request that quoted no
+// nonce (B10), and sent more to a client that does not answer (B12).
+func (t *typeState) tolerates(name string) bool {
 	if t.wants(name) {
 		return true
 	}
-	for _, n := range []string{keyOf(name), Wildcard, resource.GlobOf(keyOf(name))} {
+	for _, n := range []string{resource.Canonical(name), Wildcard, resource.GlobOf(resource.Canonical(name))} {
 		if at, ok := t.dropped[n]; ok && t.frames <= at+max(1, t.blind)+t.overdue {
 			return true
 		}
@@ -144,10 +144,10 @@ func (t *autoType) tolerates(name string) bool {
 }
 
 // check lists what is wrong with a frame of this type; it was counted already.
-func (t *autoType) check(f *Frame) (wrong []string) {
+func (t *typeState) check(f *Frame) (wrong []string) {
 	seen := make(map[string]bool)
 	twice := func(name string) {
-		name = keyOf(name)
+		name = resource.Canonical(name)
 		if seen[name] {
 			wrong = append(wrong, fmt.Sprintf("B29: %q twice in %s", name, f))
 		}
@@ -184,7 +184,7 @@ func (t *autoType) check(f *Frame) (wrong []string) {
 
 // apply takes a frame in, except for the resources that the client cannot use:
 // of those it keeps what it has. A frame that holds any was not accepted.
-func (t *autoType) apply(f *Frame, unusable map[string]bool) {
+func (t *typeState) apply(f *Frame, unusable map[string]bool) {
 	if len(unusable) == 0 {
 		t.accepted = f.Version
 	}
@@ -193,27 +193,37 @@ func (t *autoType) apply(f *Frame, unusable map[string]bool) {
 		t.held = make(map[string]Held, len(f.Resources))
 		for _, r := range f.Resources {
 			if r.Body == nil || unusable[r.Name] { // a heartbeat confirms what is held
-				if h, ok := had[keyOf(r.Name)]; ok {
-					t.held[keyOf(r.Name)] = h
+				if h, ok := had[resource.Canonical(r.Name)]; ok {
+					t.held[resource.Canonical(r.Name)] = h
 				}
 			}
 		}
 	}
 	for _, r := range f.Resources {
 		if r.Body != nil && t.wants(r.Name) && !unusable[r.Name] {
-			t.held[keyOf(r.Name)] = Held{Version: r.Version, Body: r.Body.GetValue()}
+			t.held[resource.Canonical(r.Name)] = Held{Version: r.Version, Body: r.Body.GetValue()}
 		}
 	}
 	for _, n := range f.Removed {
-		delete(t.held, keyOf(n))
+		delete(t.held, resource.Canonical(n))
 	}
 }
 
-// versions is what a delta client says it holds when it comes back.
-func (t *autoType) versions() map[string]string {
+// versions is what a delta client states on a new stream: the versions of what it holds (B37).
+func (t *typeState) versions() map[string]string {
 	out := make(map[string]string, len(t.held))
 	for n, h := range t.held {
 		out[n] = h.Version
 	}
 	return out
+}
+
+// Covers reports whether one of the names is that of a resource, or the glob that holds it (G6). All
+// names are canonical.
+func Covers(names map[string]bool, name string) bool {
+	if names[name] {
+		return true
+	}
+	glob := resource.GlobOf(name)
+	return glob != "" && names[glob]
 }

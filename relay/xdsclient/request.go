@@ -1,4 +1,4 @@
-package xdstest
+package xdsclient
 
 import (
 	"fmt"
@@ -35,29 +35,29 @@ type Request struct {
 // IsNack reports whether the request rejects a response.
 func (r *Request) IsNack() bool { return r.Error != nil }
 
-// IsAck reports whether the request accepts a response, as far as that can be
-// seen from the request alone: it quotes a nonce and no error.
+// IsAck reports whether the request accepts a response, as far as the request alone
+// shows: it quotes a nonce and no error.
 func (r *Request) IsAck() bool { return r.Error == nil && r.Nonce != "" }
 
 // String is the request in one line.
 func (r *Request) String() string {
 	var b strings.Builder
-	b.WriteString(shortType(r.TypeURL))
+	b.WriteString(ShortType(r.TypeURL))
 	if r.TypeURL == "" {
 		b.WriteString("(no type)")
 	}
 	if r.Delta {
 		if len(r.Subscribe) > 0 {
-			fmt.Fprintf(&b, " subscribe=%s", brief(r.Subscribe))
+			fmt.Fprintf(&b, " subscribe=%s", Brief(r.Subscribe))
 		}
 		if len(r.Unsubscribe) > 0 {
-			fmt.Fprintf(&b, " unsubscribe=%s", brief(r.Unsubscribe))
+			fmt.Fprintf(&b, " unsubscribe=%s", Brief(r.Unsubscribe))
 		}
 		if len(r.Initial) > 0 {
-			fmt.Fprintf(&b, " initial=%s", brief(slices.Sorted(maps.Keys(r.Initial))))
+			fmt.Fprintf(&b, " initial=%s", Brief(slices.Sorted(maps.Keys(r.Initial))))
 		}
 	} else {
-		fmt.Fprintf(&b, " version=%q %s", r.Version, brief(r.Names))
+		fmt.Fprintf(&b, " version=%q %s", r.Version, Brief(r.Names))
 	}
 	fmt.Fprintf(&b, " nonce=%q", r.Nonce)
 	if r.Node != nil {
@@ -69,8 +69,8 @@ func (r *Request) String() string {
 	return b.String()
 }
 
-// readRequest takes a request apart; m is one of the two discovery requests.
-func readRequest(m proto.Message) *Request {
+// RequestOf takes a *DiscoveryRequest or *DeltaDiscoveryRequest apart. Of another message, only Raw is set.
+func RequestOf(m proto.Message) *Request {
 	switch m := m.(type) {
 	case *discoveryv3.DiscoveryRequest:
 		return &Request{
@@ -85,23 +85,5 @@ func readRequest(m proto.Message) *Request {
 		}
 	default:
 		return &Request{Raw: m}
-	}
-}
-
-// lineOf describes any message for a transcript.
-func lineOf(m proto.Message) string {
-	switch m := m.(type) {
-	case *discoveryv3.DiscoveryRequest, *discoveryv3.DeltaDiscoveryRequest:
-		return readRequest(m).String()
-	case *discoveryv3.DiscoveryResponse:
-		f, err := sotwFrame(m)
-		if err != nil {
-			return fmt.Sprintf("%s (%v)", shortType(m.GetTypeUrl()), err)
-		}
-		return f.String()
-	case *discoveryv3.DeltaDiscoveryResponse:
-		return deltaFrame(m).String()
-	default:
-		return fmt.Sprintf("%T", m)
 	}
 }

@@ -1,11 +1,6 @@
-package xdstest
+package xdsclient
 
-import (
-	"slices"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
-)
+import "slices"
 
 // Type URLs of the resources of version 2 (table A-1 of the protocol rules).
 const (
@@ -48,18 +43,8 @@ func V2TypeOf(typeURL string) string {
 	return ""
 }
 
-// V2 packs a resource under its type of version 2, as which it has the same
-// encoding. It panics on a type that version 2 does not have.
-func V2(m proto.Message) *anypb.Any {
-	a := Any(m)
-	if a.TypeUrl = V2TypeOf(a.TypeUrl); a.TypeUrl == "" {
-		panic("xdstest: version 2 has no " + TypeOf(m))
-	}
-	return a
-}
-
-// inV3 is the type URL of version 3 for one of either version.
-func inV3(typeURL string) string {
+// V3TypeOf is the type URL of version 3 for one of either version.
+func V3TypeOf(typeURL string) string {
 	i := slices.IndexFunc(versions[:], func(v struct{ v3, v2 string }) bool { return v.v2 == typeURL })
 	if i < 0 {
 		return typeURL
@@ -67,4 +52,4 @@ func inV3(typeURL string) string {
 	return versions[i].v3
 }
 
-func isV2(typeURL string) bool { return inV3(typeURL) != typeURL }
+func isV2(typeURL string) bool { return V3TypeOf(typeURL) != typeURL }

@@ -1,4 +1,4 @@
-package xdstest
+package xdsclient
 
 import (
 	"fmt"
@@ -8,13 +8,13 @@ import (
 	"unicode/utf8"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// Frame is one response, seen alike for all variants. It is not changed after
-// it was received.
+// Frame is one response, seen alike for all variants. It is not changed after it was received.
 type Frame struct {
 	Delta   bool
 	TypeURL string
@@ -72,14 +72,26 @@ func (f *Frame) Get(name string) (Resource, bool) {
 // String is the frame in one line.
 func (f *Frame) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s version=%q nonce=%q %s", shortType(f.TypeURL), f.Version, f.Nonce, brief(f.Names()))
+	fmt.Fprintf(&b, "%s version=%q nonce=%q %s", ShortType(f.TypeURL), f.Version, f.Nonce, Brief(f.Names()))
 	if len(f.Removed) > 0 {
-		fmt.Fprintf(&b, " removed=%s", brief(f.Removed))
+		fmt.Fprintf(&b, " removed=%s", Brief(f.Removed))
 	}
 	for _, e := range f.Errors {
 		fmt.Fprintf(&b, " error(%s)=%s", e.GetResourceName().GetName(), e.GetErrorDetail().GetMessage())
 	}
 	return b.String()
+}
+
+// ReadFrame receives one response of either variant.
+func ReadFrame(stream grpc.ClientStream, delta bool) (*Frame, error) {
+	var m proto.Message = &discoveryv3.DiscoveryResponse{}
+	if delta {
+		m = &discoveryv3.DeltaDiscoveryResponse{}
+	}
+	if err := stream.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return FrameOf(m)
 }
 
 // FrameOf takes a *DiscoveryResponse or *DeltaDiscoveryResponse apart.
@@ -101,16 +113,16 @@ func sotwFrame(m *discoveryv3.DiscoveryResponse) (*Frame, error) {
 	}
 	for i, body := range m.GetResources() {
 		if body.GetTypeUrl() != wrapperType || m.GetTypeUrl() == wrapperType {
-			f.Resources = append(f.Resources, Resource{Name: nameInBody(body), Version: f.Version, Body: body})
+			f.Resources = append(f.Resources, Resource{Name: NameInBody(body), Version: f.Version, Body: body})
 			continue
 		}
 		w := &discoveryv3.Resource{}
 		if err := proto.Unmarshal(body.GetValue(), w); err != nil {
-			return nil, fmt.Errorf("wrapped resource %d of %s: %w", i, shortType(f.TypeURL), err)
+			return nil, fmt.Errorf("wrapped resource %d of %s: %w", i, ShortType(f.TypeURL), err)
 		}
 		r := fromWrapper(w)
 		if r.Name == "" {
-			r.Name = nameInBody(w.GetResource())
+			r.Name = NameInBody(w.GetResource())
 		}
 		r.Version = f.Version
 		f.Resources = append(f.Resources, r)
@@ -137,10 +149,10 @@ func fromWrapper(w *discoveryv3.Resource) Resource {
 	}
 }
 
-// nameInBody reads the name out of a marshalled resource: field 1 of every type
+// NameInBody reads the name out of a marshalled resource: field 1 of every type
 // that holds its name itself (table A-1). It is "" if there is none.
-func nameInBody(body *anypb.Any) string {
-	switch inV3(body.GetTypeUrl()) {
+func NameInBody(body *anypb.Any) string {
+	switch V3TypeOf(body.GetTypeUrl()) {
 	case VirtualHostType, LbEndpointType:
 		return ""
 	}
@@ -165,4 +177,13 @@ func nameInBody(body *anypb.Any) string {
 		return ""
 	}
 	return name
+}
+
+// Brief is a list of names for a line of text, with the first twelve of them.
+func Brief(names []string) string {
+	const most = 12
+	if len(names) <= most {
+		return "[" + strings.Join(names, " ") + "]"
+	}
+	return fmt.Sprintf("[%s … %d names]", strings.Join(names[:most], " "), len(names))
 }

@@ -1,4 +1,4 @@
-package xdstest
+package xdsclient
 
 import (
 	"cmp"
@@ -54,6 +54,14 @@ var services = [...]service{
 	{ExtensionConfigType, "envoy.service.extension.v3.ExtensionConfigDiscoveryService", "ExtensionConfigs", true},
 }
 
+// ServiceTypes lists the types that have a discovery service of their own, in both versions.
+func ServiceTypes() (types []string) {
+	for _, s := range slices.Concat(services[1:], servicesV2[1:]) {
+		types = append(types, s.typeURL)
+	}
+	return types
+}
+
 func serviceOf(typeURL string, v2 bool) (service, bool) {
 	table := services[:]
 	if v2 {
@@ -107,7 +115,7 @@ func (v Variant) String() string {
 	if v.Service == "" {
 		text += "-ads"
 	} else {
-		text += "-" + shortType(v.Service)
+		text += "-" + ShortType(v.Service)
 	}
 	if v.V2 {
 		text += "-v2"
@@ -131,18 +139,18 @@ func (v Variant) Method() string {
 // FullState reports whether a SotW response of the type carries the whole
 // subscribed set, so that what it leaves out is gone (A6).
 func FullState(typeURL string) bool {
-	typeURL = inV3(typeURL)
+	typeURL = V3TypeOf(typeURL)
 	return typeURL == ListenerType || typeURL == ClusterType || typeURL == ScopedRouteType
 }
 
 // WildcardCapable reports whether a first request of the type without names
 // subscribes to everything (B20, B21, B23).
 func WildcardCapable(typeURL string) bool {
-	return FullState(typeURL) || inV3(typeURL) == VirtualHostType
+	return FullState(typeURL) || V3TypeOf(typeURL) == VirtualHostType
 }
 
-// shortType is the last word of a type URL, for messages.
-func shortType(typeURL string) string {
+// ShortType is the last word of a type URL, for messages.
+func ShortType(typeURL string) string {
 	if i := strings.LastIndexByte(typeURL, '.'); i >= 0 {
 		return typeURL[i+1:]
 	}
@@ -155,10 +163,10 @@ var pushOrder = [...]string{
 	ClusterType, EndpointType, LbEndpointType, ListenerType, ScopedRouteType, RouteType, VirtualHostType,
 }
 
-// inPushOrder sorts type URLs by E1; types without a place go last, by name.
-func inPushOrder(types []string) []string {
+// InPushOrder sorts type URLs by E1; types without a place go last, by name.
+func InPushOrder(types []string) []string {
 	rank := func(u string) int {
-		if i := slices.Index(pushOrder[:], inV3(u)); i >= 0 {
+		if i := slices.Index(pushOrder[:], V3TypeOf(u)); i >= 0 {
 			return i
 		}
 		return len(pushOrder)
