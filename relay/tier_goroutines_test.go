@@ -52,7 +52,7 @@ func goroutines(t *testing.T) map[string]int {
 // isRelays reports whether a function that a goroutine began in is one of the relay, and not of
 // tests.
 func isRelays(from string) bool {
-	for _, test := range []string{"xdsrelay/relay_test.", "xdsrelay/relay/xdstest.", "xdsrelay/shard/redistest."} {
+	for _, test := range []string{"xdsrelay/relay_test.", "xdsrelay/relay/xdstest.", "xdsrelay/relay/xdsclient.", "xdsrelay/shard/redistest."} {
 		if strings.HasPrefix(from, test) {
 			return false
 		}
