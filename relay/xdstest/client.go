@@ -141,5 +141,5 @@ func (a *Auto) WaitHeld(t TB, typeURL string, names ...string) {
 	})
 }
 
-// String tells what the client holds, noted and said.
+// String returns the state of the client and its latest messages.
 func (a *Auto) String() string { return a.Client.String() + a.log.String() }
