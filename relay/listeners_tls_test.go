@@ -135,9 +135,9 @@ func isTimeout(err error) bool {
 	return ok && timed.Timeout()
 }
 
-// TestClientTLSRotation: a client is grouped by what its certificate proves. New
-// certificates and authorities of a port end no stream, and count for the next
-// handshake.
+// TestClientTLSRotation: a client is grouped by what its certificate proves. A new
+// certificate of a port and an authority that is added end no stream, and count for the
+// next handshake.
 func TestClientTLSRotation(t *testing.T) {
 	before, after := xdstest.NewAuthority(t, "before"), xdstest.NewAuthority(t, "after")
 	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
@@ -160,13 +160,15 @@ func TestClientTLSRotation(t *testing.T) {
 	first := join(before, "first")
 	first.WaitHeld(t, xdstest.ClusterType, "a")
 
-	after.WriteFiles(dir, "127.0.0.1")
+	// Both authorities from now on: a stream whose authority is not trusted any more
+	// would end with the next look at the files (TestTrustWithdrawn).
+	replace(t, cfg.Listen.TLS.CAFile, append(bytes.Clone(before.PEM), after.PEM...))
+	cert, key := after.Issue("127.0.0.1")
+	replace(t, cfg.Listen.TLS.CertFile, cert)
+	replace(t, cfg.Listen.TLS.KeyFile, key)
 	xdstest.Eventually(t, "the new authority counts", func() bool {
 		return health(t, n.Addr(), credentials.NewTLS(after.ClientTLS(after, "x"))) == nil
 	})
-	if err := health(t, n.Addr(), credentials.NewTLS(after.ClientTLS(before, "x"))); err == nil {
-		t.Error("a certificate of the old authority is taken")
-	}
 	second := join(after, "second")
 	origin.Set("shop", xdstest.Cluster("b", time.Second))
 	for _, c := range []*xdstest.Auto{first, second} {
@@ -207,6 +209,11 @@ func TestTrustWithdrawn(t *testing.T) {
 	clients[old].WaitFor(t, "the client of the old authority to be sent away", func() bool { return clients[old].Stats().LastEnd != nil })
 	if s := clients[next].Stats(); s.Streams != 1 || s.LastEnd != nil {
 		t.Errorf("the client of the new authority had %d streams, %v", s.Streams, s.LastEnd)
+	}
+	for _, a := range []*xdstest.Authority{old, next} {
+		if err := health(t, n.Addr(), credentials.NewTLS(old.ClientTLS(a, "web"))); (err == nil) != (a == next) {
+			t.Errorf("a new connection of the client of the new authority: %t; %v", a == next, err)
+		}
 	}
 }
 
