@@ -15,7 +15,9 @@ import (
 // the children first, so children that were removed shortly before the parents are restored.
 // Content that was restored from another node or last known good, and is missing when the control
 // plane answers, may have been removed long ago: it counts as removed when it was last confirmed,
-// unless its parents were restored as well and are held back since that same answer.
+// unless its parents were restored as well and are held back since that same answer. Parents that
+// this node kept while the control plane was away, and that its first answer lacks, were last
+// confirmed before that, too.
 //
 // The table of a child reads the guards of its parents' tables while its own mu is held, never the
 // other way round.
@@ -63,8 +65,10 @@ type children struct {
 	// clusters for their listeners; otherwise nil. asked says that it was determined.
 	known map[string]struct{}
 	asked bool
-	// restored says that parents were not confirmed when they began to be held back.
+	// restored says that parents were not confirmed when they began to be held back, and asOf is when
+	// all parents that are held back were last known to be served; zero if none are.
 	restored bool
+	asOf     time.Time
 }
 
 // has reports whether a resource is kept. The first call examines the parents.
@@ -85,12 +89,12 @@ func (c *children) mayHaveLocked(name string) bool {
 		return c.ofUnknown(name)
 	}
 	e, l := c.table.store.Get(name), c.table.lost[name]
-	return e == nil || e.Born == 0 || l != nil && !c.outdates(l, time.Now())
+	return e == nil || e.Born == 0 || l != nil && !c.outdates(l)
 }
 
 // outdates reports whether l may have been removed long before the parents.
-func (c *children) outdates(l *lost, now time.Time) bool {
-	return now.Sub(l.asOf) >= justBefore && !c.restored
+func (c *children) outdates(l *lost) bool {
+	return l.restored && c.asOf.Sub(l.asOf) >= justBefore && !c.restored
 }
 
 func (c *children) look() {
@@ -110,7 +114,11 @@ func (c *children) look() {
 func (c *children) lookAtLocked(parent *Table) {
 	byName := parent.Type.EndpointType == c.table.Type.URL
 	for i := range parent.streams {
-		c.restored = c.restored || parent.streams[i].guard.restored
+		g := &parent.streams[i].guard
+		c.restored = c.restored || g.restored
+		if !g.asOf.IsZero() && (c.asOf.IsZero() || g.asOf.Before(c.asOf)) {
+			c.asOf = g.asOf
+		}
 	}
 	for i := range parent.streams {
 		for name := range parent.streams[i].guard.names {
@@ -226,6 +234,7 @@ func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
 	}
 	g.names[name] = then
 	g.restored = g.restored || t.streams[by].confidence.FromLastGood()
+	g.served(t.servedLocked(by))
 }
 
 // lost is a child that was removed or emptied so recently that it is restored if its parents are
@@ -234,8 +243,8 @@ type lost struct {
 	res    *resource.Resource // before the removal
 	stream int
 	at     time.Time
-	// asOf is when it was last known to be what the control plane serves, and restored says that
-	// this was before it was restored.
+	// asOf is the last time at which it was known to be what the control plane serves, and restored
+	// says that this was before it was restored.
 	asOf     time.Time
 	restored bool
 	gap      table.Gap
@@ -255,8 +264,10 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	}
 	if len(t.lost) < maxLost {
 		l := &lost{res: old, stream: by, at: time.Now(), gap: table.Gap{From: from, To: t.store.Gen()}}
-		if l.asOf = l.at; t.streams[by].confidence.FromLastGood() {
-			l.asOf, l.restored = t.streams[by].confidence.RestoredAsOf(), true
+		if l.restored = t.streams[by].confidence.FromLastGood(); l.restored {
+			l.asOf = t.streams[by].confidence.RestoredAsOf()
+		} else {
+			l.asOf = t.servedLocked(by)
 		}
 		t.lost[old.Key] = l
 	}
@@ -311,7 +322,7 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		if !kept.has(name) || !t.mayHoldLocked(l.stream, l.res) || e != nil && e.Res != nil && !e.Res.Hollow() {
 			continue
 		}
-		if kept.outdates(l, now) {
+		if kept.outdates(l) {
 			continue
 		}
 		var then *resource.Resource
@@ -325,6 +336,7 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		t.keepLocked(l.stream, name, then)
 		stream := &t.streams[l.stream]
 		stream.guard.restored = stream.guard.restored || l.restored
+		stream.guard.served(l.asOf)
 		stream.version = "" // the content is not what the control plane sent
 		t.fed.Changes += t.store.Gen() + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")

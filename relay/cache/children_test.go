@@ -334,6 +334,50 @@ func TestOldChildrenStayAway(t *testing.T) {
 	}
 }
 
+// TestChildrenOfAnOutage: K16, K12: children that were restored while the control plane was away are
+// as old as parents that this node has kept since. Parents that were removed by its first answer and
+// are held back then have their children, unless these were restored from long before.
+func TestChildrenOfAnOutage(t *testing.T) {
+	listeners := resource.TypeOf(resource.ListenerURL)
+	for name, tc := range map[string]struct {
+		before time.Duration // how long before the outage the children were current
+		want   []string
+	}{
+		"as old as their parents": {0, []string{"a"}},
+		"a little older":          {justBefore - time.Second, []string{"a"}},
+		"much older":              {time.Hour, []string{"-a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				w.client(listeners, true)
+				c := w.client(clusters, true)
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.apply(listeners, res("l", "1"), res("m", "1"))
+				w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"), withEndpoints("d"))
+				pass(time.Minute)
+				down := time.Now()
+				w.feed.Down(errOut)
+				pass(2 * time.Minute)
+				w.group.RestoreFrom(holds(endpoints, false, down.Add(-tc.before), endpointSet(t, "a", 1)))
+				e := w.client(endpoints, false, "a")
+				expect(t, e.ask(t, Query{}), "a")
+				c.ask(t, Query{})
+
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.remove(clusters, "a")
+				w.remove(endpoints, "a")
+				w.remove(listeners, "l", "m")
+				pass(time.Second)
+				expect(t, c.ask(t, Query{}))
+				expectSees(t, e, tc.want...)
+				w.check()
+			})
+		})
+	}
+}
+
 // TestClaimsOfOldChildren: K16, E8, B37: a client that returns with a cluster that the control
 // plane no longer had when it answered, and with its endpoints, keeps neither while the listeners
 // are held back.

@@ -48,14 +48,25 @@ func (g *Group) asksFirst(stream int) bool {
 	return l.others && !l.borrowed && time.Since(l.asked) > askedFor
 }
 
+// beginsLocked reports whether a stream's control plane is about to be asked for a type for the first
+// time, or while the stream has nothing of it but what was restored, or for everything once other
+// nodes were asked. Until it
+// answers, what other nodes have counts: the removal guard can hold back removals of that (K16).
+func (t *Table) beginsLocked(stream int) bool {
+	if stream == Nobody {
+		return false
+	}
+	nothing := !t.demand.Stream(stream).HasAsked() || t.store.Sum(stream).Live == 0 || t.streams[stream].confidence.FromLastGood()
+	return t.streams[stream].postponed || t.group.cache.guards() && nothing
+}
+
 // waitsForOthersLocked reports whether a stream's control plane must not be asked for the table
 // yet. whole says that nothing was asked for on the present stream.
 func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
 	if !t.group.cache.guards() {
 		return false
 	}
-	stream := &t.streams[by]
-	if whole || stream.postponed || !t.demand.Stream(by).HasAsked() {
+	if whole || t.beginsLocked(by) {
 		return t.lacksLocked(by) != NeedNothing && t.group.asksFirst(by)
 	}
 	return t.demand.Stream(by).WildcardChanged() && t.demand.LacksWildcard(by) && t.group.asksFirst(by)

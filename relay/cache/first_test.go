@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +131,52 @@ func TestWildcardRestoredFirst(t *testing.T) {
 				expect(t, c.ask(t, Query{}), "a", "b")
 				time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time
 				expect(t, c.ask(t, Query{}), "-a", "-b")
+			})
+		})
+	}
+}
+
+// TestNamesRestoredFirst: K16, E8: a node that has nothing of a type any more, as its clients have
+// left, asks the other nodes before the control plane once a client asks for a name, and has what
+// they have. With something of the type it asks at once.
+func TestNamesRestoredFirst(t *testing.T) {
+	for name, left := range map[string]bool{"all clients have left": true, "one has stayed": false} {
+		t.Run(name, func(t *testing.T) {
+			cfg := guarding
+			cfg.Linger = time.Second
+			inTime(t, cfg, func(t *testing.T, w *world) {
+				w.feed.AwaitOthers()
+				w.client(clusters, true)
+				first := w.client(endpoints, false, "a")
+				w.feed.Asked()
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"))
+				w.apply(endpoints, endpointSet(t, "a", 1))
+				if left {
+					first.table.Leave(&first.w)
+				}
+				pass(time.Hour)
+				w.feed.TakeDemand(false, true)
+
+				c := w.client(endpoints, false, "b", "c")
+				d := w.feed.TakeDemand(false, true)
+				if need, _ := w.feed.Need(); (len(d) == 0) != left || (need == NeedFirst) != left {
+					t.Fatalf("asked for %+v, needs %d, expected to wait: %t", d, need, left)
+				}
+				if !left {
+					return
+				}
+				w.group.Renew([]Snapshot{holds(endpoints, false, time.Now(), endpointSet(t, "b", 1), endpointSet(t, "c", 1))})
+				w.feed.Asked()
+				if d = w.feed.TakeDemand(false, true); len(d) != 1 || !slices.Equal(d[0].Subscribe, []string{"b", "c"}) {
+					t.Fatalf("asked for %+v, expected b and c", d)
+				}
+				w.remove(endpoints, "b", "c")
+				w.remove(clusters, "a", "b", "c")
+				pass(time.Second)
+				expectSees(t, c, "b", "c")
+				w.check()
 			})
 		})
 	}

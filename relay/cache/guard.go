@@ -43,6 +43,25 @@ type removalGuard struct {
 	forParents bool
 	// restored says that the stream had restored content when the hold began or grew.
 	restored bool
+	// asOf is the last time at which all of them were known to be what the control plane serves.
+	asOf time.Time
+}
+
+// served records that some of what is held back was last known to be served at a time.
+func (g *removalGuard) served(asOf time.Time) {
+	if g.asOf.IsZero() || asOf.Before(g.asOf) {
+		g.asOf = asOf
+	}
+}
+
+// servedLocked is when what a stream is about to lose was last known to be served: now if that is
+// unknown.
+func (t *Table) servedLocked(by int) time.Time {
+	now := time.Now()
+	if asOf := t.streamAsOfLocked(by, now); !asOf.IsZero() {
+		return asOf
+	}
+	return now
 }
 
 func (g *removalGuard) has(name string) bool {
@@ -133,6 +152,7 @@ func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) 
 		stream.guard.names = make(map[string]*resource.Resource, len(gone))
 	}
 	stream.guard.restored = stream.guard.restored || restored
+	stream.guard.served(t.servedLocked(by))
 	before := len(stream.guard.names)
 	for name := range gone {
 		stream.guard.names[name] = nil

@@ -61,9 +61,44 @@ func (g *Group) Renew(others []Snapshot) (taken bool) {
 		if k := mergeSnapshots(all, g.headOf(url)); i < 0 || !k.same(&own[i]) {
 			g.RestoreFrom(k)
 			taken = true
+			continue
+		}
+		for k := range all[1:] {
+			if k := &all[1:][k]; !k.TableDigest.Behind && !k.Recorded && k.same(&own[i]) {
+				g.confirmRestored(url, k.AsOf)
+			}
 		}
 	}
 	return taken
+}
+
+// confirmRestored records that another node has had the same content of a type from the control
+// plane at a time.
+func (g *Group) confirmRestored(url string, asOf time.Time) {
+	g.mu.Lock()
+	t := g.tables[url]
+	if t == nil {
+		g.pendingRestores[url].confirm(asOf)
+	}
+	g.mu.Unlock()
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pendingRestore.confirm(asOf)
+	for i := range t.streams {
+		if c := &t.streams[i].confidence; c.FromLastGood() && c.RestoredAsOf().Before(asOf) {
+			c.RenewedFrom(asOf)
+		}
+	}
+}
+
+// confirm records that all of r was current at a time. r may be nil.
+func (r *pendingRestore) confirm(asOf time.Time) {
+	if r != nil && r.snapshot.AsOf.Before(asOf) {
+		r.snapshot.AsOf = asOf
+	}
 }
 
 // Adopt keeps what another node that is about to end has of a key, as if the key had been idle

@@ -39,6 +39,60 @@ func TestSilentStreamConfirmsNothing(t *testing.T) {
 	}
 }
 
+// TestSameElsewhere: K12, K16: restored content is as recent as that of another node which has just
+// the same, whether or not clients have asked for it, unless that node is behind the tier head.
+func TestSameElsewhere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		theirs    []string
+		age       time.Duration
+		change    func(*Snapshot)
+		confirmed bool
+	}{
+		"the same":        {[]string{"a", "b"}, time.Second, nil, true},
+		"longer ago":      {[]string{"a", "b"}, 2 * time.Hour, nil, false},
+		"less of it":      {[]string{"a"}, time.Second, nil, false},
+		"behind the head": {[]string{"a", "b"}, time.Second, func(k *Snapshot) { k.TableDigest.Behind = true }, false},
+		"a record":        {[]string{"a", "b"}, time.Second, func(k *Snapshot) { k.Recorded = true }, false},
+	} {
+		for when, early := range map[string]bool{"with clients": true, "without": false} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				inTime(t, Config{Linger: time.Hour}, func(t *testing.T, w *world) {
+					w.client(clusters, true) // keeps the key in use
+					w.feed.TakeDemand(true, true)
+					w.feed.Down(errOut)
+					sets := func(names ...string) (all []*resource.Resource) {
+						for _, n := range names {
+							all = append(all, endpointSet(t, n, 1))
+						}
+						return all
+					}
+					want := time.Now().Add(-time.Hour)
+					w.group.RestoreFrom(holds(endpoints, false, want, sets("a", "b")...))
+					if early {
+						w.client(endpoints, false, "a", "b")
+					}
+					k := holds(endpoints, false, time.Now().Add(-tc.age), sets(tc.theirs...)...)
+					if tc.change != nil {
+						tc.change(&k)
+					}
+					if tc.confirmed {
+						want = k.AsOf
+					}
+					if w.group.Renew([]Snapshot{k}) {
+						t.Error("it was taken over")
+					}
+					if !early {
+						w.client(endpoints, false, "a", "b")
+					}
+					if got := w.group.Table(endpoints).AsOf(); !got.Equal(want) {
+						t.Errorf("as of %s after what was expected", got.Sub(want))
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestStreamConfirmsWhatItAnswered: K12, K14: a stream that ends before it has answered for a type
 // confirms none of its content, although something else was received on it: the control plane may
 // have had other content to send. Its silence about the type for a while does.

@@ -189,10 +189,6 @@ func (t *Table) mayRestoreLocked(stream int) bool {
 	return stream != Nobody && (!t.demand.Stream(stream).HasAnswered() || t.group.unreachable(1<<stream))
 }
 
-// beginsLocked reports whether a stream is about to ask for everything, on a new stream, once other
-// nodes were asked: the removal guard can hold back removals of what they have (K16).
-func (t *Table) beginsLocked(stream int) bool { return stream != Nobody && t.streams[stream].postponed }
-
 // restoreResourceLocked puts a resource into the table as if each stream that had a copy, and asks
 // for it again, had just received it.
 func (t *Table) restoreResourceLocked(r *pendingRestore, one SnapshotResource) {
@@ -222,10 +218,15 @@ func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resourc
 		return
 	}
 	u := updateTxn{table: t, by: stream, first: t.store.Gen() + 1, woken: t.woken}
+	first := t.store.Sum(stream).Live == 0
 	u.put(res)
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
 	t.store.SetVersion(t.store.Get(res.Key), stream, noVersion)
-	t.streams[stream].confidence.RestoredFrom(r.snapshot.AsOf)
+	if first { // what was restored before is gone
+		t.streams[stream].confidence.RenewedFrom(r.snapshot.AsOf)
+	} else {
+		t.streams[stream].confidence.RestoredFrom(r.snapshot.AsOf)
+	}
 	r.taken[res.Key] = struct{}{}
 }
 

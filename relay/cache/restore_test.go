@@ -50,6 +50,28 @@ func expectSees(t *testing.T, c *client, want ...string) {
 	}
 }
 
+// TestRestoredAgain: content that is restored after all that was restored before has gone with its
+// clients is as old as it says, not as old as that.
+func TestRestoredAgain(t *testing.T) {
+	inTime(t, Config{Linger: time.Second}, func(t *testing.T, w *world) {
+		w.client(clusters, true) // keeps the key in use
+		w.feed.TakeDemand(true, true)
+		w.feed.Down(errOut)
+		w.group.RestoreFrom(holds(endpoints, false, time.Now().Add(-time.Hour), endpointSet(t, "a", 1)))
+		c := w.client(endpoints, false, "a")
+		expect(t, c.ask(t, Query{}), "a")
+		c.table.Leave(&c.w)
+		pass(time.Minute)
+		asOf := time.Now()
+		w.group.RestoreFrom(holds(endpoints, false, asOf, endpointSet(t, "b", 1)))
+		w.client(endpoints, false, "b")
+		pass(time.Minute)
+		if got := w.group.Table(endpoints).AsOf(); !got.Equal(asOf) {
+			t.Errorf("as of %v, expected %v", got, asOf)
+		}
+	})
+}
+
 // TestRestore: a new group restores the last known good as clients ask for it, withholds it while
 // the control plane may answer, and serves it if it does not; it is stale until then. Missing
 // resources are removed only by the answer (K14).
