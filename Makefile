@@ -15,9 +15,16 @@ SOAK ?= 30m
 SIM ?= 10m
 TIMEOUT ?= 20m
 
-# The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests, vet and
-# the linter do without: that would build each package twice.
+# The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests and the
+# linter do without: that would build each package twice.
 NOPGO := -pgo=off
+
+# make vet runs all analyzers, so tests do not run some of them again.
+TEST := test $(NOPGO) -vet=off
+
+# Only the race detector needs cgo. The program does without, and all else, too: whatever is
+# built with the same flags is compiled once.
+export CGO_ENABLED := 0
 
 # Tools are built from source by the Go toolchain, at the version named here.
 GOLANGCI_VERSION := v2.15.0
@@ -33,28 +40,32 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/xdsrelay and the load tool, bin/xdsbench
-	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
-	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o bin/xdsbench ./cmd/xdsbench
+	$(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
+	$(GO) build $(NOPGO) -buildvcs=$(VCS) -o bin/xdsbench ./cmd/xdsbench
 
 redis: ## make sure that there is a redis-server, which the tests start
 	@bash .ci/redis
+
+# All packages, those first whose tests take longest: the others are compiled and run beside
+# them, and none is left to run alone at the end.
+PACKAGES := ./relay ./relay/robust ./relay/hostile/amplify ./relay/hostile ./relay/sim ./shard/head ./cmd/xdsbench ./relay/conformance ./relay/cache ./fanout ./...
 
 # Many tests wait, for leases and processes, so twice as many packages run at a time as
 # there are processors, and of tests that may run at the same time.
 test: redis ## run the tests
 	at_a_time=$$((2 * $$(getconf _NPROCESSORS_ONLN))) && \
-	$(GO) test $(NOPGO) -p $$at_a_time -parallel $$at_a_time -timeout $(TIMEOUT) ./...
+	$(GO) $(TEST) -p $$at_a_time -parallel $$at_a_time -timeout $(TIMEOUT) $(PACKAGES)
 
 # Each package has one processor, and two run at a time. With more, Go 1.26 can crash
 # in the race detector: goroutines of a synctest bubble that set a timer which is due
-# at once run it themselves, and all in the one race context of the bubble. What
-# packages need is built before, on all processors. The robustness suite has no bubbles,
-# and what it looks at are processes without the detector, so it is tried in short. The
-# costs that amplify measures would be those of the detector, so it is left out.
+# at once run it themselves, and all in the one race context of the bubble. The robustness
+# suite has no bubbles, and what it looks at are processes without the detector, so it is
+# tried in short. The costs that amplify measures would be those of the detector, so it is
+# left out.
+race: export CGO_ENABLED := 1
 race: redis ## run the tests under the race detector
-	$(GO) build $(NOPGO) -race ./...
-	$(GO) test $(NOPGO) -race -p 2 -timeout $(TIMEOUT) -exec 'env GOMAXPROCS=1' $$($(GO) list ./... | grep -v -e '/relay/robust$$' -e '/relay/hostile/amplify$$')
-	$(GO) test $(NOPGO) -race -short -timeout $(TIMEOUT) ./relay/robust
+	$(GO) $(TEST) -race -p 2 -timeout $(TIMEOUT) -exec 'env GOMAXPROCS=1' $$($(GO) list $(PACKAGES) | grep -v -e '/relay/robust$$' -e '/relay/hostile/amplify$$')
+	$(GO) $(TEST) -race -short -timeout $(TIMEOUT) ./relay/robust
 
 bench: ## run the Go benchmarks, or those that BENCH=regexp names
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
@@ -64,34 +75,34 @@ bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 
 # ARGS adds: -soak.store directory (or redis), -soak.guard, -soak.sotw, -soak.redis cluster, -soak.tier=false.
 soak: redis ## let faults happen to a tier of real processes for SOAK (30m), into bench/results
-	$(GO) test $(NOPGO) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results -soak.commit "$$(git describe --always --dirty)" $(ARGS)
+	$(GO) $(TEST) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results -soak.commit "$$(git describe --always --dirty)" $(ARGS)
 
 standin: ## run the tests of Redis with what stands in for it in the simulation
-	XDSRELAY_REDIS_STANDIN=1 $(GO) test $(NOPGO) -timeout $(TIMEOUT) ./shard/head ./shard/lease ./shard/lastgood ./shard/store
+	XDSRELAY_REDIS_STANDIN=1 $(GO) $(TEST) -timeout $(TIMEOUT) ./shard/head ./shard/lease ./shard/lastgood ./shard/store
 
 sim: standin ## let faults happen to a simulated tier for SIM (10m) of CPU time, with seeds that follow the clock, and shrink plans that fail
-	$(GO) test $(NOPGO) ./relay/sim -run '^TestHunt$$' -count 1 -timeout 24h -v -args -sim.for $(SIM) -sim.from 0 $(ARGS)
+	$(GO) $(TEST) ./relay/sim -run '^TestHunt$$' -count 1 -timeout 24h -v -args -sim.for $(SIM) -sim.from 0 $(ARGS)
 
 sim-check: ## run the same plans each time, 10 minutes of CPU time
 	.ci/sim
 
 # ARGS adds: -sim.for 10m (hunts by seed as well, for so much CPU time each), -sim.trust NAME,NAME.
 sim-trust: ## take fixes out of the product, and show that the simulation finds each
-	$(GO) test $(NOPGO) ./relay/sim -run '^TestTrust$$' -count 1 -timeout 24h -v -args -sim.trust all $(ARGS)
+	$(GO) $(TEST) ./relay/sim -run '^TestTrust$$' -count 1 -timeout 24h -v -args -sim.trust all $(ARGS)
 
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
-	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
+	$(GO) $(TEST) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
 
 tier-idle: redis ## measure what ten nodes do while nothing changes, into bench/results (6 minutes)
-	$(GO) test $(NOPGO) ./relay/robust -run '^TestIdle$$' -count 1 -timeout 1h -v -args -idle.out $(CURDIR)/bench/results $(ARGS)
+	$(GO) $(TEST) ./relay/robust -run '^TestIdle$$' -count 1 -timeout 1h -v -args -idle.out $(CURDIR)/bench/results $(ARGS)
 
 hostile-defaults: redis ## attack a node that has the shipped configuration and the chart's memory, and measure its locks (4 minutes)
-	$(GO) test $(NOPGO) ./relay/cache -run '^TestLongestHold$$' -count 1 -timeout $(TIMEOUT) -args -holds
-	$(GO) test $(NOPGO) ./relay/hostile -run '^TestDefaults' -count 1 -timeout $(TIMEOUT) -args -hostile.defaults
+	$(GO) $(TEST) ./relay/cache -run '^TestLongestHold$$' -count 1 -timeout $(TIMEOUT) -args -holds
+	$(GO) $(TEST) ./relay/hostile -run '^TestDefaults' -count 1 -timeout $(TIMEOUT) -args -hostile.defaults
 
 hostile: ## attack a node in a process of its own with full sizes, into bench/results, and measure what all messages cost
-	$(GO) test $(NOPGO) ./relay/hostile -count 1 -timeout 1h -v -args -hostile.full -hostile.out $(CURDIR)/bench/results $(ARGS)
-	$(GO) test $(NOPGO) ./relay/hostile/amplify -count 1 -timeout 1h -args -amplify.full
+	$(GO) $(TEST) ./relay/hostile -count 1 -timeout 1h -v -args -hostile.full -hostile.out $(CURDIR)/bench/results $(ARGS)
+	$(GO) $(TEST) ./relay/hostile/amplify -count 1 -timeout 1h -args -amplify.full
 
 bench-check: build ## compare the relay with the floor, and with the last kept result (3 minutes)
 	@bin/xdsbench compare check --relay-bin bin/xdsrelay --against bench/results $(ARGS) || echo 'bench-check: something went wrong; it only reports'
@@ -121,13 +132,13 @@ demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' en
 
 deploy-check: build redis ## check what is in deploy/: chart, manifests, alerts, dashboards, image
 	bash .ci/prometheus
-	cd deploy/verify && export CGO_ENABLED=0 && $(GO) vet ./... && $(GO) test $(NOPGO) ./...
+	cd deploy/verify && $(GO) $(TEST) ./...
 
 # Reproducible: all times are those of the commit, and nothing comes from this machine.
 # ARGS='-push registry.example.com/xdsrelay:v1' pushes it, too.
 image: ## make bin/xdsrelay-image.tar, an OCI image for amd64 and arm64, without Docker
 	for arch in amd64 arm64; do \
-	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' \
+	  GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' \
 	    -o bin/linux-$$arch/xdsrelay ./cmd/xdsrelay || exit 1; \
 	done
 	cd deploy/verify && $(GO) run ./image -program linux/amd64=$(CURDIR)/bin/linux-amd64/xdsrelay -program linux/arm64=$(CURDIR)/bin/linux-arm64/xdsrelay \
@@ -142,22 +153,23 @@ fmt: ## format the Go code
 
 pages: ## write again the pages that are made from the code, which tests compare
 	# Some are made from others, and a run that has written one fails.
-	for i in 1 2 3; do $(GO) test $(NOPGO) ./relay/config -count 1 -args -update >/dev/null || true; done
-	$(GO) test $(NOPGO) ./relay/config -count 1
-	$(GO) test $(NOPGO) ./relay -run 'TestLimitsPage|TestMetricsPage|TestWhoGetsWhat' -count 1 -args -update
-	$(GO) test $(NOPGO) ./relay/conformance ./relay/hostile/amplify ./bench/scenario -run TestPage -count 1 -args -update
-	$(GO) test $(NOPGO) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence -run TestTransitions -count 1 -args -update
-	$(GO) test $(NOPGO) ./cmd/xdsrelay -count 1 -args -update
+	for i in 1 2 3; do $(GO) $(TEST) ./relay/config -count 1 -args -update >/dev/null || true; done
+	$(GO) $(TEST) ./relay/config -count 1
+	$(GO) $(TEST) ./relay -run 'TestLimitsPage|TestMetricsPage|TestWhoGetsWhat' -count 1 -args -update
+	$(GO) $(TEST) ./relay/conformance ./relay/hostile/amplify ./bench/scenario -run TestPage -count 1 -args -update
+	$(GO) $(TEST) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence -run TestTransitions -count 1 -args -update
+	$(GO) $(TEST) ./cmd/xdsrelay -count 1 -args -update
 
 vet: ## run go vet, on the end-to-end tests too
 	$(GO) vet $(NOPGO) ./...
 	$(GO) vet $(NOPGO) -tags e2e ./relay/e2e
-	cd deploy/verify/collector && CGO_ENABLED=0 $(GO) vet ./...
+	cd deploy/verify && $(GO) vet $(NOPGO) ./...
+	cd deploy/verify/collector && $(GO) vet ./...
 
 lint: $(GOLANGCI) ## run golangci-lint
 	GOFLAGS=$(NOPGO) $(GOLANGCI) run ./...
 	cd deploy/verify && $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
-	cd deploy/verify/collector && CGO_ENABLED=0 $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
+	cd deploy/verify/collector && $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
 
 check: vet lint test ## vet, lint and test: what a change has to pass
 
@@ -172,11 +184,11 @@ $(GOLANGCI):
 
 # An xDS client for the end-to-end tests: contour's own command line (minutes).
 $(CONTOUR):
-	GOBIN=$(CURDIR)/.bin GOFLAGS= CGO_ENABLED=0 $(GO) install github.com/projectcontour/contour/cmd/contour@$(CONTOUR_VERSION)
+	GOBIN=$(CURDIR)/.bin GOFLAGS= $(GO) install github.com/projectcontour/contour/cmd/contour@$(CONTOUR_VERSION)
 	mv .bin/contour $@
 
 # What telemetry is sent to in the end-to-end tests: the OpenTelemetry Collector, of the
-# parts that they need. It is built as go vet looks at it, so that both share what is
+# parts that they need. It is built as the linter looks at it, so that both share what is
 # compiled (a minute and a half of one processor).
 $(COLLECTOR): deploy/verify/collector/main.go deploy/verify/collector/go.mod
-	cd deploy/verify/collector && CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .
+	cd deploy/verify/collector && $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .
