@@ -206,6 +206,25 @@ func TestJudgeServed(t *testing.T) {
 	})
 }
 
+// TestJudgeServedByNobody: a client that waits for an answer of a node which has lost its power
+// cannot know, so no other node could serve it.
+func TestJudgeServedByNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, observe := forged(t, false)
+		if all := observe(has(1, "a"), came("x"), opened("x", "n0"), got("x", 1, "a"), came("y"), opened("y", "n1")); len(all) > 0 {
+			t.Fatal(all)
+		}
+		j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...)
+		j.world.node("n1").relay = nil
+		for range int((calm+anywhereWithin)/tick) + 1 {
+			time.Sleep(tick) //nolint:forbidigo // virtual time
+			if all := j.look(); len(all) > 0 {
+				t.Fatal(all)
+			}
+		}
+	})
+}
+
 // TestJudgeTurnedAway: a client that is sent away without an answer is found if its node has
 // something for it, which it has not if the client returned with just that, and quoted a
 // version that proves it.
