@@ -1,6 +1,10 @@
 package fanout
 
-import "time"
+import (
+	"time"
+
+	"xdsrelay/relay/cache"
+)
 
 // stamp is a time in nanoseconds after the server was created; 0 means never. It takes a third of
 // the memory of a time.Time, for each client and type.
@@ -37,7 +41,7 @@ func (ts *typeState) standing(head uint64) standing {
 	switch {
 	case ts.IsRejected():
 		return standsNacked
-	case ts.Nonce == 0 && ts.Sent.Gen == 0:
+	case ts.Nonce == 0 && ts.Sent == cache.Start:
 		if ts.isUncompared() || ts.claimsVersion() {
 			return standsUnknown
 		}

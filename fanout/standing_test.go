@@ -20,6 +20,27 @@ func (w *world) waitState(t *testing.T, state State, since time.Time) {
 	}
 }
 
+// TestResumedWithNothing: B39: a client that returns with the version of an empty set to a node on
+// which there has never been anything is synced: there is nothing to send to it.
+func TestResumedWithNothing(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.open(false)
+		first.Subscribe(cds)
+		w.asked(cds, "*")
+		w.change(cds, nil)
+		nothing := first.Recv(t).Version
+		first.Cancel()
+		synctest.Wait()
+		again := w.open(false)
+		again.Resume(cds, nothing, nil)
+		again.Quiet(t, short)
+		if i := w.info(cds); i.State != Synced {
+			t.Errorf("%s with version %s, expected %s", i.State, nothing, Synced)
+		}
+	})
+}
+
 // TestSince: since when a client stands as it does: since it asked, since there was
 // something newer than it has, since it answered. An answer counts also where
 // something newer follows at once.
