@@ -157,7 +157,7 @@ pages: ## write again the pages that are made from the code, which tests compare
 	$(GO) $(TEST) ./relay/config -count 1
 	$(GO) $(TEST) ./relay -run 'TestLimitsPage|TestMetricsPage|TestWhoGetsWhat' -count 1 -args -update
 	$(GO) $(TEST) ./relay/conformance ./relay/hostile/amplify ./bench/scenario -run TestPage -count 1 -args -update
-	$(GO) $(TEST) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence -run TestTransitions -count 1 -args -update
+	$(GO) $(TEST) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence ./relay/cache/link -run TestTransitions -count 1 -args -update
 	$(GO) $(TEST) ./cmd/xdsrelay -count 1 -args -update
 
 vet: ## run go vet, on the end-to-end tests too

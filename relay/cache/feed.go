@@ -9,6 +9,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache/link"
 	"xdsrelay/relay/resource"
 )
 
@@ -340,7 +341,7 @@ func (f *Feed) SentVersions(typ *resource.Type) map[string]string {
 func (f *Feed) Server() string {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	return f.group.streams[f.stream].server
+	return f.group.streams[f.stream].link.Versions.Server()
 }
 
 // SetServer records which server of the control plane the versions of [Feed.Held] belong to.
@@ -350,11 +351,7 @@ func (f *Feed) SetServer(address string) {
 	if f.ctx.Err() != nil {
 		return
 	}
-	l := &f.group.streams[f.stream]
-	if l.current = f; l.server != "" && l.server != address {
-		l.current = nil // some of the content is still from the other server
-	}
-	l.server = address
+	f.group.streams[f.stream].link.Versions.SentBy(address)
 }
 
 // Current reports whether all versions of [Feed.Held] are those of [Feed.Server] by now, and not
@@ -362,7 +359,7 @@ func (f *Feed) SetServer(address string) {
 func (f *Feed) Current() bool {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	return f.group.streams[f.stream].current == f
+	return f.group.streams[f.stream].link.Versions.AreCurrent()
 }
 
 // Up records that a stream to the control plane is established.
@@ -371,9 +368,13 @@ func (f *Feed) Up() { f.group.setUpstream(f, nil) }
 // Mute records whether the stream counts as established by its silence alone. It may be dead
 // without a notice, so it confirms nothing.
 func (f *Feed) Mute(is bool) {
+	v := link.Heard
+	if is {
+		v = link.Mute
+	}
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	f.group.streams[f.stream].mute = is
+	f.group.streams[f.stream].link.Hear(v)
 }
 
 // Down records that there is no stream to the control plane, and why. Clients are served from the

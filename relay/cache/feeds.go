@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"xdsrelay/relay/cache/link"
 )
 
 // streamState is the state of one upstream stream of a group, whether or not it is open.
@@ -12,28 +14,9 @@ type streamState struct {
 	feed *Feed // nil while the group is idle, or the stream has no demand
 
 	// Guarded by the group's mu.
-	upstream Upstream
-	listener chan<- struct{}     // the feed's news; nil without a feed
-	needs    chan<- struct{}     // see Feed.Needs; nil without a feed
-	lostAt   time.Time           // when a stream to the control plane or owner last ended that had received something
-	resumed  time.Time           // when a stream began that did not immediately follow another one; see Feed.Removed
-	compares bool                // see Feed.AwaitOthers
-	server   string              // see Feed.Server
-	current  *Feed               // see Feed.Current
-	borrowed bool                // see Feed.Borrow
-	mute     bool                // see Feed.Mute
-	others   bool                // there are other nodes to ask; see Feed.AwaitOthers
-	asked    time.Time           // when they were asked last; see Feed.Asked
-	met      map[string]struct{} // the names of the nodes that were asked then, or since; see Feed.Met
-}
-
-// lose records that the stream, if there is one, confirms nothing from a time on. A stream that
-// counts as established by its silence alone has confirmed nothing before, either (K12). The
-// group's mu must be held.
-func (l *streamState) lose(at time.Time) {
-	if l.upstream.Connected && !l.mute {
-		l.lostAt = at
-	}
+	link     link.Link
+	listener chan<- struct{} // the feed's news; nil without a feed
+	needs    chan<- struct{} // see Feed.Needs; nil without a feed
 }
 
 // Upstream is the state of a stream to a control plane.
@@ -76,7 +59,8 @@ func (g *Group) Upstream() Upstream {
 func (g *Group) upstreamOf(i int) Upstream {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.streams[i].upstream
+	l := &g.streams[i].link
+	return Upstream{Connected: l.IsUp(), Since: l.Since(), Err: l.Err()}
 }
 
 // hasDemand reports whether a stream has any demand.
@@ -98,22 +82,16 @@ func (g *Group) setUpstream(f *Feed, err error) {
 		g.mu.Unlock()
 		return
 	}
-	up := &g.streams[f.stream].upstream
-	back := err == nil && up.Err != nil
-	if err != nil {
-		g.streams[f.stream].lose(time.Now())
+	var effect link.Effect
+	l, now := &g.streams[f.stream].link, time.Now()
+	if err == nil {
+		effect = l.Up(now)
+	} else {
+		effect = l.Down(err, now)
 	}
-	if l := &g.streams[f.stream]; err == nil && !up.Connected && time.Since(l.lostAt) > noticed {
-		l.resumed = time.Now()
-	}
-	compares := g.streams[f.stream].compares
-	news := up.Connected != (err == nil) || (up.Err == nil) != (err == nil)
-	if up.Connected != (err == nil) || up.Since.IsZero() {
-		up.Since = time.Now()
-	}
-	up.Connected, up.Err = err == nil, err
+	compares := l.Others.Compares
 	g.mu.Unlock()
-	if news {
+	if effect&link.News != 0 {
 		g.signalNeeds()
 	}
 	if err != nil {
@@ -125,7 +103,7 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	} else {
 		g.forgetLocalErrors(f.stream)
 	}
-	if back {
+	if effect&link.Back != 0 {
 		g.wakePeers()
 	}
 }
@@ -139,7 +117,7 @@ func (g *Group) unreachable(streams uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range g.streams {
-		if streams&(1<<i) != 0 && g.streams[i].upstream.Err != nil {
+		if streams&(1<<i) != 0 && g.streams[i].link.IsDown() {
 			return true
 		}
 	}
@@ -188,7 +166,7 @@ func (c *Cache) stopUnwanted(g *Group) {
 	defer c.mu.Unlock()
 	for i := 1; i < len(g.streams) && g.runs; i++ {
 		if g.streams[i].feed != nil && !g.hasDemand(i) {
-			g.stopStreamLocked(i, Upstream{})
+			g.stopStreamLocked(i, errUnwanted)
 		}
 	}
 	if g.runs {
@@ -216,7 +194,7 @@ func (g *Group) startStreamLocked(i int) {
 	g.streams[i].feed = f
 	g.mu.Lock()
 	g.streams[i].listener, g.streams[i].needs = f.news, f.needs
-	g.streams[i].upstream = Upstream{Since: time.Now()}
+	g.streams[i].link.Start(time.Now())
 	g.mu.Unlock()
 	g.cache.feeds.Go(func() { g.cache.cfg.Run(ctx, f) })
 }
@@ -229,22 +207,22 @@ func (g *Group) stopLocked(cause error) {
 	g.runs = false
 	for i := range g.streams {
 		if g.streams[i].feed != nil {
-			g.stopStreamLocked(i, Upstream{Since: time.Now(), Err: cause})
+			g.stopStreamLocked(i, cause)
 		}
 	}
 }
 
-// stopStreamLocked ends a feed and sets the state of its stream to after. cache.mu must be held.
-func (g *Group) stopStreamLocked(i int, after Upstream) {
-	cause := after.Err
-	if cause == nil {
-		cause = errUnwanted
-	}
+// stopStreamLocked ends a feed: the key is idle, or the stream has no demand. cache.mu must be held.
+func (g *Group) stopStreamLocked(i int, cause error) {
 	g.streams[i].feed.end(cause)
 	g.streams[i].feed = nil
 	g.mu.Lock()
-	g.streams[i].lose(time.Now())
-	g.streams[i].listener, g.streams[i].needs, g.streams[i].upstream = nil, nil, after
+	if l := &g.streams[i].link; g.runs {
+		l.Release(time.Now())
+	} else {
+		l.Idle(cause, time.Now())
+	}
+	g.streams[i].listener, g.streams[i].needs = nil, nil
 	g.mu.Unlock()
 	g.forgetLocalErrors(i)
 }

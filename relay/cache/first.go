@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"xdsrelay/relay/cache/link"
 	"xdsrelay/relay/resource"
 )
 
@@ -12,19 +13,16 @@ import (
 // with a removal guard such a node asks the other nodes before the control plane, and takes over
 // what they have. See [NeedFirst].
 
-// askedFor is how long other nodes need not be asked again: this node keeps what they have of types
-// without interest here for at least as long.
-const askedFor = 5 * time.Second
-
 // Asked records that all reachable other nodes were asked for what they have of the key, and the
 // names of those that have answered. Now the control plane may be asked, too.
 func (f *Feed) Asked(nodes ...string) {
 	g := f.group
 	g.mu.Lock()
 	l := &g.streams[f.stream]
-	if l.asked = time.Now(); g.cache.guards() {
-		l.met = make(map[string]struct{}, len(nodes))
-		l.meet(nodes)
+	if others := &l.link.Others; g.cache.guards() {
+		others.Asked(time.Now(), nodes)
+	} else {
+		others.AskedAny(time.Now())
 	}
 	news := l.listener
 	g.mu.Unlock()
@@ -33,19 +31,12 @@ func (f *Feed) Asked(nodes ...string) {
 	}
 }
 
-func (l *streamState) meet(nodes []string) {
-	for _, name := range nodes {
-		l.met[name] = struct{}{}
-	}
-}
-
 // asksFirst reports whether other nodes have to be asked before the control plane of a stream. It
 // may be called with a table's mu held.
 func (g *Group) asksFirst(stream int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := &g.streams[stream]
-	return l.others && !l.borrowed && time.Since(l.asked) > askedFor
+	return g.streams[stream].link.AsksFirst(time.Now())
 }
 
 // beginsLocked reports whether a stream's control plane is about to be asked for a type for the first
@@ -90,7 +81,7 @@ func (g *Group) hearHolds(others []Snapshot) {
 		if g.holds == nil {
 			g.holds = make(map[string]heldElsewhere)
 		}
-		if h, known := g.holds[k.Type.URL]; !known || k.HoldUntil.Before(h.until) || time.Since(h.heard) > askedFor {
+		if h, known := g.holds[k.Type.URL]; !known || k.HoldUntil.Before(h.until) || time.Since(h.heard) > link.AskedFor {
 			g.holds[k.Type.URL] = heldElsewhere{until: k.HoldUntil, heard: time.Now()}
 		}
 	}
@@ -102,7 +93,7 @@ func (g *Group) holdUntil(typ *resource.Type, now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	until := now.Add(g.cache.cfg.RemovalHold)
-	if h, known := g.holds[typ.URL]; known && now.Sub(h.heard) <= 2*askedFor && h.until.Before(until) {
+	if h, known := g.holds[typ.URL]; known && now.Sub(h.heard) <= 2*link.AskedFor && h.until.Before(until) {
 		until = h.until
 	}
 	return until

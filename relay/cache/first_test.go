@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"xdsrelay/relay/cache/link"
 )
 
 // TestAskedFirst: K16: with the removal guard in a tier the control plane is asked for nothing of
@@ -25,7 +27,7 @@ func TestAskedFirst(t *testing.T) {
 		"the owner was followed":       {guard, func(w *world) { w.feed.Borrow(true); w.follow("a"); w.feed.Borrow(false) }, false},
 		"the owner had nothing either": {guard, func(w *world) { w.feed.Borrow(true); w.feed.Borrow(false) }, true},
 		"others were asked":            {guard, func(w *world) { w.feed.Asked() }, false},
-		"they were asked long ago":     {guard, func(w *world) { w.feed.Asked(); time.Sleep(askedFor + 1) }, true}, //nolint:forbidigo // virtual time
+		"they were asked long ago":     {guard, func(w *world) { w.feed.Asked(); time.Sleep(link.AskedFor + 1) }, true}, //nolint:forbidigo // virtual time
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
+	"xdsrelay/relay/cache/link"
 )
 
 // Fresh reports whether the content of a stream's tables is what its control plane serves now: the
@@ -44,14 +45,12 @@ func (t *Table) askedAgainLocked(by int, now time.Time) {
 // Borrow records whether the stream is to another node from now on, or to its control plane. The
 // previous stream has ended, and there is none yet.
 func (f *Feed) Borrow(is bool) {
-	f.group.mu.Lock()
-	l := &f.group.streams[f.stream]
-	l.borrowed, l.asked, l.met = is, time.Time{}, nil
-	now := time.Now()
-	l.lose(now)
-	if up := &l.upstream; up.Connected {
-		up.Connected, up.Since = false, now
+	to := link.ControlPlane
+	if is {
+		to = link.OtherNode
 	}
+	f.group.mu.Lock()
+	f.group.streams[f.stream].link.Move(to, time.Now())
 	f.group.mu.Unlock()
 	f.group.forgetAssumed(f.stream)
 	f.group.signalNeeds()
@@ -85,9 +84,9 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 		if wanted&(1<<i) == 0 {
 			continue
 		}
-		down := g.streams[i].upstream.Err != nil
-		is = is || down || g.streams[i].borrowed || old&(1<<i) != 0 || g.streams[i].unasked(node, now)
-		cut = cut || down
+		l := &g.streams[i].link
+		is = is || l.IsDown() || l.IsBorrowed() || old&(1<<i) != 0 || l.Unasked(node, now)
+		cut = cut || l.IsDown()
 	}
 	return is, cut
 }

@@ -282,7 +282,7 @@ func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subs
 func (g *Group) confirms(stream int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.streams[stream].borrowed && g.streams[stream].upstream.Err == nil
+	return g.streams[stream].link.MayRevoke()
 }
 
 // guardFrom schedules a check of the held removals at at. It may be called with a table's mu held.

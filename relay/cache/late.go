@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/link"
 	"xdsrelay/relay/resource"
 )
 
@@ -14,19 +15,8 @@ import (
 // never had, as if it had been known in time. Until then the other node takes over nothing from
 // this one (K16).
 
-// unaskedFor is how long nodes that were not asked before the control plane are asked after it. It
-// is longer than nodes need to be known again after Redis has lost its content.
-const unaskedFor = 10 * time.Second
-
 // anyNode is the name of no node.
 const anyNode = "\x00"
-
-// unasked reports whether a node still has to be asked for what it has, although the control plane
-// was asked. The group's mu must be held.
-func (l *streamState) unasked(node string, now time.Time) bool {
-	_, met := l.met[node]
-	return node != "" && l.met != nil && !l.borrowed && !met && now.Sub(l.asked) < unaskedFor
-}
 
 // Unasked returns which of the other nodes have to be asked for what they have, because the control
 // plane was asked for something a moment ago, and they were not asked before it. It calls nodes,
@@ -36,7 +26,7 @@ func (f *Feed) Unasked(nodes func() []string) (unasked []string) {
 	may := func(name string) bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.streams[f.stream].unasked(name, now)
+		return g.streams[f.stream].link.Unasked(name, now)
 	}
 	if !may(anyNode) {
 		return nil
@@ -54,9 +44,7 @@ func (f *Feed) Unasked(nodes func() []string) (unasked []string) {
 func (f *Feed) Met(nodes []string) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	if l := &f.group.streams[f.stream]; l.met != nil {
-		l.meet(nodes)
-	}
+	f.group.streams[f.stream].link.Others.Meet(nodes)
 }
 
 // Unmet reports whether the control plane was asked although a node was not asked for what it
@@ -64,9 +52,7 @@ func (f *Feed) Met(nodes []string) {
 func (f *Feed) Unmet(node string) bool {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	l := &f.group.streams[f.stream]
-	_, met := l.met[node]
-	return l.met != nil && !met
+	return f.group.streams[f.stream].link.Others.Unmet(node)
 }
 
 // Guarded reports whether the removal guard would judge the removal of what a stream has.
@@ -90,7 +76,7 @@ func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 	g.hearHolds(theirs)
 	byType := make(map[string][]Snapshot)
 	for _, k := range theirs {
-		if k.HeldBack || time.Since(k.AsOf) < unaskedFor+justBefore { // else they may have been removed long ago
+		if k.HeldBack || time.Since(k.AsOf) < link.UnaskedFor+justBefore { // else they may have been removed long ago
 			byType[k.Type.URL] = append(byType[k.Type.URL], k)
 		}
 	}

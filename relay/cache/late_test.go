@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"xdsrelay/relay/cache/link"
 )
 
 // TestTakeOver: K16: the removal of what a node has that was not asked before the control plane is
@@ -124,7 +126,7 @@ func TestUnaskedNodes(t *testing.T) {
 		"met one":             {guarding, func(w *world) { w.feed.Asked("b") }, []string{"c"}},
 		"met the other then":  {guarding, func(w *world) { w.feed.Asked("b"); w.feed.Met([]string{"c"}) }, nil},
 		"asked again":         {guarding, func(w *world) { w.feed.Asked("b", "c"); w.feed.Asked("c") }, []string{"b"}},
-		"a while later":       {guarding, func(w *world) { w.feed.Asked("b"); pass(unaskedFor) }, nil},
+		"a while later":       {guarding, func(w *world) { w.feed.Asked("b"); pass(link.UnaskedFor) }, nil},
 		"nothing was asked":   {guarding, func(*world) {}, nil},
 		"the owner was asked": {guarding, func(w *world) { w.feed.Asked("b"); w.feed.Borrow(true); w.feed.Borrow(false); w.feed.Up() }, nil},
 		"no guard":            {Config{}, func(w *world) { w.feed.Asked("b") }, nil},

@@ -1,18 +1,18 @@
 package cache
 
-// link holds the neighbors of an element in a list of T.
-type link[T any] struct{ prev, next *T }
+// neighbors are the elements before and after one in a list of T.
+type neighbors[T any] struct{ prev, next *T }
 
-// list is an intrusive doubly linked list, newest first. at returns the link of an element that
-// this list uses.
+// list is an intrusive doubly linked list, newest first. at returns the neighbors of an element
+// in this list.
 type list[T any] struct {
 	newest, oldest *T
 	len            int
-	at             func(*T) *link[T]
+	at             func(*T) *neighbors[T]
 }
 
 func (l *list[T]) push(e *T) {
-	*l.at(e) = link[T]{next: l.newest}
+	*l.at(e) = neighbors[T]{next: l.newest}
 	if l.newest != nil {
 		l.at(l.newest).prev = e
 	} else {
@@ -34,6 +34,6 @@ func (l *list[T]) remove(e *T) {
 	} else {
 		l.oldest = k.prev
 	}
-	*k = link[T]{}
+	*k = neighbors[T]{}
 	l.len--
 }

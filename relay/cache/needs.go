@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
+	"xdsrelay/relay/cache/link"
 )
 
 // Other nodes of a tier may have what this node lacks while nothing arrives from the control plane.
@@ -84,7 +85,7 @@ func (f *Feed) AwaitOthers() {
 	f.setCompares(true)
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	f.group.streams[f.stream].others = true
+	f.group.streams[f.stream].link.Others.Exist = true
 }
 
 // Compared records that other nodes have nothing newer, as far as they can be asked.
@@ -97,8 +98,8 @@ func (f *Feed) Compared() {
 func (f *Feed) setCompares(is bool) (was bool) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	l := &f.group.streams[f.stream]
-	was, l.compares = l.compares, is
+	others := &f.group.streams[f.stream].link.Others
+	was, others.Compares = others.Compares, is
 	return was
 }
 
@@ -107,7 +108,7 @@ func (f *Feed) setCompares(is bool) (was bool) {
 func (g *Group) mayImprove(stream int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.streams[stream].compares || g.streams[stream].upstream.Err == nil
+	return g.streams[stream].link.MayImprove()
 }
 
 // Unreachable reports whether the control plane of any stream of the group cannot be reached. That
@@ -115,7 +116,7 @@ func (g *Group) mayImprove(stream int) bool {
 func (g *Group) Unreachable() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.streams, func(l streamState) bool { return l.listener != nil && l.upstream.Err != nil })
+	return slices.ContainsFunc(g.streams, func(l streamState) bool { return l.link.Phase == link.Failed })
 }
 
 func (t *Table) need(by int) Need {
@@ -195,7 +196,7 @@ func (t *Table) confirmedLocked() bool {
 func (g *Group) asksOrigin(stream int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.streams[stream].upstream.Connected && !g.streams[stream].borrowed
+	return g.streams[stream].link.AsksControlPlane()
 }
 
 // lostAt returns whether there is a stream to the control plane, or to the owner, on which
@@ -203,5 +204,6 @@ func (g *Group) asksOrigin(stream int) bool {
 func (g *Group) lostAt(stream int) (up bool, lost time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.streams[stream].upstream.Connected && !g.streams[stream].mute, g.streams[stream].lostAt
+	l := &g.streams[stream].link
+	return l.Confirms(), l.Lost()
 }

@@ -65,7 +65,7 @@ func (g *Group) Server(stream int) string {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.streams[stream].server
+	return g.streams[stream].link.Versions.Server()
 }
 
 // Cut reports whether the control plane of a stream is unreachable.

@@ -104,8 +104,7 @@ func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) 
 func (g *Group) knowsSince(stream int) (since time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := &g.streams[stream]
-	return l.resumed, l.upstream.Connected || time.Since(l.lostAt) <= noticed
+	return g.streams[stream].link.KnowsSince(time.Now())
 }
 
 // RemoveHeld applies the removals of these names, as Removed of another node returns them, as far

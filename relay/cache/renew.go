@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache/link"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -298,9 +299,6 @@ func (t *Table) renewLocked(r *pendingRestore) {
 	}
 }
 
-// noticed is the maximum time that a node needs to notice that it is cut off.
-const noticed = 5 * time.Second
-
 // renewsLocked reports whether r is newer than the content of a stream: that was restored from
 // something older, or is from before the key was idle or the process slept, or the tier head proves
 // it while the control plane cannot be asked. A head that may itself be old proves it if other
@@ -312,13 +310,13 @@ func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
 		return false // it is taken once there is interest in it
 	case stream.confidence.FromLastGood() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now())):
 		return true
-	case stream.confidence.Missed() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(noticed)):
+	case stream.confidence.Missed() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(link.Noticed)):
 		return true
 	}
 	if t.tierHead == nil || !t.tierHead.behind || r.snapshot.TableDigest.Behind || !t.group.unreachable(1<<by) {
 		return false
 	}
-	return t.outdatedLocked() || r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(noticed))
+	return t.outdatedLocked() || r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(link.Noticed))
 }
 
 func (t *Table) renewStreamLocked(by int, r *pendingRestore) {

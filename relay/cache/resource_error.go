@@ -24,10 +24,10 @@ type resourceError struct {
 	removal bool
 	local   bool // an error of the relay's own (K15)
 	note    uint64
-	place   link[resourceError]
+	place   neighbors[resourceError]
 }
 
-func errorLink(r *resourceError) *link[resourceError] { return &r.place }
+func errorLink(r *resourceError) *neighbors[resourceError] { return &r.place }
 
 func newResourceError(a resource.About, stream int) *resourceError {
 	return &resourceError{about: a, key: resource.Canonical(a.Name), stream: stream}

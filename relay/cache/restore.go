@@ -48,8 +48,8 @@ func (g *Group) RestoreFrom(k Snapshot) {
 		g.pendingRestores[k.Type.URL] = r
 	}
 	for i, l := range k.Streams {
-		if stream := r.streams[i]; stream != Nobody && g.streams[stream].server == "" {
-			g.streams[stream].server = l.Server
+		if stream := r.streams[i]; stream != Nobody {
+			g.streams[stream].link.Versions.Restored(l.Server)
 		}
 	}
 	g.mu.Unlock()

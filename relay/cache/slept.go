@@ -109,10 +109,7 @@ func (g *Group) sleptLocked(began time.Time) {
 	}
 	g.mu.Lock()
 	for i := range g.streams {
-		if l := &g.streams[i]; l.listener != nil {
-			l.compares = true
-			l.lose(began)
-		}
+		g.streams[i].link.Sleep(began)
 	}
 	g.mu.Unlock()
 	if hold > 0 {
@@ -145,8 +142,7 @@ func (c *Cache) confirmAwake(woke time.Time) {
 func (g *Group) upSince(stream int, at time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := &g.streams[stream]
-	return l.upstream.Connected && !l.mute && l.upstream.Since.Before(at)
+	return g.streams[stream].link.ConfirmsSince(at)
 }
 
 // holdFor ends the withholding of old content on all streams after a time. cache.mu must be held.

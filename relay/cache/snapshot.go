@@ -153,5 +153,5 @@ func (t *Table) absentLocked() (names []string) {
 func (g *Group) serverOf(stream int) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.streams[stream].server
+	return g.streams[stream].link.Versions.Server()
 }
