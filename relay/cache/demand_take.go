@@ -29,7 +29,7 @@ type Demand struct {
 // takeDemand returns what changed since the last call, or with all the whole demand of f's stream;
 // with names it fills in Names. ok reports whether there is anything to send to the control plane.
 // There is nothing after the end of f, nor while other nodes have to be asked first (see first.go);
-// after that it is everything.
+// after that it is everything, with the changes for streams that were in use before.
 //
 // There may be very many names, so they are taken in steps. Interests that begin or end after the
 // first step are left to the next call, so one sequence number says which names an answer includes:
@@ -42,13 +42,16 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	}
 	stream := &t.streams[f.stream]
 	if t.waitsForOthersLocked(f.stream, all) {
-		stream.postponed = stream.postponed || all
+		if all {
+			stream.postponed = forOnly
+		}
 		t.mu.Unlock()
 		f.group.signalNeeds()
 		return d, false
 	}
-	all = all || stream.postponed
-	stream.postponed = false
+	all = all || stream.postponed == forOnly
+	second := !all && stream.postponed == forSecond
+	stream.postponed = atOnce
 	if all {
 		t.beginStreamLocked(f.stream)
 	}
@@ -63,10 +66,19 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	if names {
 		t.inPauses(t.mu.reading(), take.Names)
 	}
-	if !t.finishTake(f, take) {
-		return d, false
+	if ok = t.finishTake(f, take); ok {
+		d = t.demandOf(take.Request())
 	}
-	return t.demandOf(take.Request()), true
+	if !second {
+		return d, ok
+	}
+	whole, wanted := t.copyDemand(f, names)
+	if !wanted {
+		return d, ok
+	}
+	whole.WildcardChanged = whole.WildcardChanged || d.WildcardChanged
+	whole.Unsubscribe, whole.Again, whole.Twice = d.Unsubscribe, d.Again, d.Twice // the other streams have them
+	return whole, true
 }
 
 func (t *Table) demandOf(r demand.Request) Demand {
@@ -92,7 +104,9 @@ func (t *Table) copyDemand(f *Feed, names bool) (d Demand, ok bool) {
 		t.mu.Unlock()
 		return d, false
 	case t.waitsForOthersLocked(f.stream, true):
-		t.streams[f.stream].postponed = true
+		if stream := &t.streams[f.stream]; stream.postponed == atOnce {
+			stream.postponed = forSecond
+		}
 		t.mu.Unlock()
 		f.group.signalNeeds()
 		return d, false

@@ -48,7 +48,7 @@ func (t *Table) beginsLocked(stream int) bool {
 		return false
 	}
 	nothing := !t.demand.Stream(stream).HasAsked() || t.store.Sum(stream).Live == 0 || t.streams[stream].confidence.FromLastGood()
-	return t.streams[stream].postponed || t.group.cache.guards() && nothing
+	return t.streams[stream].postponed != atOnce || t.group.cache.guards() && nothing
 }
 
 // waitsForOthersLocked reports whether a stream's control plane must not be asked for the table
@@ -62,6 +62,19 @@ func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
 	}
 	return t.demand.Stream(by).WildcardChanged() && t.demand.LacksWildcard(by) && t.group.asksFirst(by)
 }
+
+// postponed is what a stream's control plane is not asked for before other nodes are asked.
+type postponed uint8
+
+const (
+	// atOnce: nothing but what begins; see Table.beginsLocked.
+	atOnce postponed = iota
+	// forSecond: everything, on a stream that is opened while others are in use. These are not sent
+	// changes, either.
+	forSecond
+	// forOnly: everything, on the only stream.
+	forOnly
+)
 
 // heldElsewhere is what another node reported about the removals that it holds back.
 type heldElsewhere struct {

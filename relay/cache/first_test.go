@@ -267,3 +267,55 @@ func drain(c <-chan struct{}) {
 	default:
 	}
 }
+
+// TestPostponedCopy: K16: while the demand for a second stream waits for other nodes, interest ends.
+// The stream that is in use is notified of that, once they were asked, with the demand for both. A
+// stream that replaces both has nothing to unsubscribe from.
+func TestPostponedCopy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  func(w *world, c *client)
+		want []string
+	}{
+		"a name":       {func(_ *world, c *client) { c.table.Edit(&c.w, Edit{Remove: []string{"a"}}) }, []string{"+*", "+b", "-a"}},
+		"the wildcard": {func(_ *world, c *client) { c.table.Edit(&c.w, Edit{RemoveWildcard: true}) }, []string{"-*", "+a", "+b"}},
+		"a name, and both": {func(w *world, c *client) {
+			c.table.Edit(&c.w, Edit{Remove: []string{"a"}})
+			w.feed.TakeDemand(true, true)
+		}, []string{"+*", "+b"}},
+		"nothing": {func(*world, *client) {}, []string{"+*", "+a", "+b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{MaxRemovalPercent: 50, Linger: -1}, func(t *testing.T, w *world) {
+				w.feed.AwaitOthers()
+				c := w.client(clusters, true, "a")
+				w.feed.Asked()
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				pass(time.Hour)
+				c.table.Edit(&c.w, Edit{Add: []string{"b"}})
+				expectDemand(t, w, false, "+b")
+				if d := w.feed.CopyDemand(true); len(d) > 0 {
+					t.Fatalf("a second stream is asked for %q before the others", changesOf(d))
+				}
+				tc.end(w, c)
+				pass(time.Second) // until the interest ends
+				expectDemand(t, w, false)
+				w.feed.Asked()
+				d := w.feed.TakeDemand(false, true)
+				got := changesOf(d)
+				slices.Sort(got)
+				want := slices.Sorted(slices.Values(tc.want))
+				if !slices.Equal(got, want) {
+					t.Fatalf("asked for %q, expected %q", got, want)
+				}
+				if left := tc.want[0] == "-*"; d[0].Wildcard == left || len(d[0].Names) != len(d[0].Subscribe) {
+					t.Fatalf("asked for %+v", d[0])
+				}
+				if left := w.feed.TakeDemand(false, true); len(left) > 0 {
+					t.Fatalf("asked for %q once more", changesOf(left))
+				}
+			})
+		})
+	}
+}

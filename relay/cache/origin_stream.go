@@ -71,7 +71,7 @@ func (t *Table) streamOf(name string) int {
 // typeStreamState is what a table knows of one upstream stream besides the demand on it, which is in
 // Table.demand, and its copies, which are in Table.store. The table's mu guards it.
 type typeStreamState struct {
-	postponed    bool                  // do not ask on the present stream before other nodes are asked; see first.go
+	postponed    postponed             // until other nodes are asked; see first.go
 	confidence   confidence.Confidence // whether its content may be old; see effectLocked
 	mirroredAsOf time.Time             // Update.AsOf of the last answer
 	claims       uint64                // see Feed.Claims
