@@ -41,8 +41,8 @@ func (g *Group) asksFirst(stream int) bool {
 
 // beginsLocked reports whether a stream's control plane is about to be asked for a type for the first
 // time, or while the stream has nothing of it but what was restored, or for everything once other
-// nodes were asked. Until it
-// answers, what other nodes have counts: the removal guard can hold back removals of that (K16).
+// nodes were asked. Until it answers, what other nodes have counts: the removal guard can hold back
+// removals of that (K16).
 func (t *Table) beginsLocked(stream int) bool {
 	if stream == Nobody {
 		return false
