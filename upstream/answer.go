@@ -52,7 +52,7 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 }
 
 func (r *runner) newAsked(typ *resource.Type) *asked {
-	a := &asked{}
+	a := &asked{claims: r.feed.Claims(typ)}
 	a.Type = typ
 	if r.cp.cfg.Delta {
 		a.Variant = conversation.Delta
@@ -82,7 +82,6 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, whole bool) boo
 		if r.following == nil && r.feed.Stale(a.Type) {
 			r.mark(a.Type)
 		}
-		a.claims = r.feed.Claims(a.Type)
 		m.initialVersions = r.initialVersions(s, a.Type)
 		m.settled = r.following != nil && r.feed.Settled(a.Type)
 	}
@@ -128,6 +127,23 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 func (r *runner) renew(s *session) {
 	r.content.Forget()
 	s.cancel(errRenewed)
+}
+
+// reopenReplaced opens a new stream in place of each one on which the content of other nodes has
+// replaced what the control plane sent: a control plane that goes back to that would stay silent,
+// since it counts as sent.
+func (r *runner) reopenReplaced() {
+	if r.following != nil {
+		return // the owner of the key may have older content than other nodes
+	}
+	for s := range r.sessions() {
+		for _, a := range s.types {
+			if s.up && a.claims != r.feed.Claims(a.Type) {
+				r.renew(s)
+				break
+			}
+		}
+	}
 }
 
 // respond applies a response and sends the ACK or NACK (C3, K1).

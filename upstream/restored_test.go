@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"testing"
+	"time"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -53,6 +54,41 @@ func TestRestored(t *testing.T) {
 				}
 				st.Respond(t, lds, "1", xdstest.APIListener("l", "r"))
 				c.waitState(lds, "l")
+			})
+		})
+	}
+}
+
+// TestRenewedWhileOpen: after the process slept, the newer content of other nodes may replace what a
+// control plane has sent on a stream that is still open. The stream begins again: a control plane
+// that has gone back to what it sent would have nothing to send on the old one (C8, K12).
+func TestRenewedWhileOpen(t *testing.T) {
+	for name, delta := range map[string]bool{"delta": true, "SotW": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				o := memory.NewOrigin(t)
+				r := newRig(t, fast(delta, o.Addr()))
+				c := r.join("k")
+				c.want(cds, "*")
+				st := o.NextStream(t)
+				st.NextRequestOf(t, cds)
+				st.Respond(t, cds, "1", cluster("a", 1))
+				c.waitState(cds, "a")
+				began := time.Now()
+				time.Sleep(time.Minute)
+				r.cache.Slept(began)
+				newer := keptOf(cds, o.Addr(), "a", "b")
+				newer.AsOf = time.Now()
+				if !c.group.Renew([]cache.Snapshot{newer}) {
+					t.Fatal("nothing is newer")
+				}
+				c.waitState(cds, "a b")
+				st = o.NextStream(t)
+				if asked := st.NextRequestOf(t, cds); asked.Initial["a"] == "1" || asked.Version != "" {
+					t.Errorf("claims the version %q and the versions %v, although the content is from another node", asked.Version, asked.Initial)
+				}
+				st.Respond(t, cds, "1", cluster("a", 1))
+				c.waitState(cds, "a")
 			})
 		})
 	}

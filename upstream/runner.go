@@ -83,6 +83,7 @@ func (r *runner) sessions() func(yield func(*session) bool) {
 // demand passes on what clients want now. It takes the demand whether or not there is a stream: a
 // new stream requests everything anyway.
 func (r *runner) demand(ctx context.Context, all bool) {
+	r.reopenReplaced()
 	demands := r.feed.TakeDemand(all, !r.cp.cfg.Delta)
 	for s := range r.streams() {
 		r.ask(s, demands, all)

@@ -20,8 +20,9 @@ import (
 // errRenewed ends a stream on which a change of the wildcard subscription would leave the two sides
 // with different views. On SotW: the wildcard is subscribed after names or again, or unsubscribed
 // in its legacy form. Subscribing to a name first would work as well, but a server ignores such a
-// request where it crosses a response (B8). On delta: see joinIsAmbiguous.
-var errRenewed = errors.New("stream reopened for a wildcard subscription")
+// request where it crosses a response (B8). On delta: see joinIsAmbiguous. It also ends a stream
+// whose content other nodes' newer content has replaced; see [runner.reopenReplaced].
+var errRenewed = errors.New("stream reopened for a wildcard subscription, or after other nodes had newer content")
 
 // session is one stream: its subscriptions and the requests that are pending.
 type session struct {
@@ -52,8 +53,8 @@ type asked struct {
 	since time.Time // time of the last request that changed it
 	// edits is how many requests have changed the subscription (delta).
 	edits uint64
-	// claims identifies the content whose versions the first request sent; see [cache.Feed.Claims]
-	// (delta).
+	// claims identifies the content that the stream began with, whose versions the first request
+	// sent (delta); see [cache.Feed.Claims].
 	claims uint64
 	// errored is which errors were sent to the owner of a followed key (delta).
 	errored cache.SharedErrors

@@ -17,7 +17,8 @@ type Link uint8
 
 // The states of a Link.
 const (
-	// LinkConnecting: the first attempt is under way.
+	// LinkConnecting: the first attempt is under way, or there is a stream from before the process
+	// slept that has not answered since.
 	LinkConnecting Link = iota
 	// LinkUp: there is a stream, and the control plane can be reached over it.
 	LinkUp
@@ -64,6 +65,7 @@ func (f *Feed) Need() (n Need, l Link) {
 	switch {
 	case up.Err != nil:
 		l = LinkDown
+	case f.group.unheardSinceSleep(f.stream):
 	case up.Connected && !f.group.cache.guards():
 		return NeedNothing, LinkUp
 	case up.Connected:

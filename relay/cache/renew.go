@@ -285,18 +285,20 @@ func (k *Snapshot) same(o *Snapshot) bool {
 	})
 }
 
-// renewLocked replaces what was restored before by what proves to be newer. t.mu must be held.
-func (t *Table) renewLocked(r *pendingRestore) {
+// renewLocked replaces what was restored before by what proves to be newer, and returns the set of
+// streams whose content it has replaced. t.mu must be held.
+func (t *Table) renewLocked(r *pendingRestore) (renewed uint64) {
 	for _, one := range r.snapshot.Resources { // present resources need no memory twice
 		if e := t.store.Get(one.Resource.Key); e != nil && e.Res != nil && e.Res.SameContent(one.Resource) {
 			r.taken[one.Resource.Key] = struct{}{}
 		}
 	}
 	for by := range t.streams {
-		if t.renewsLocked(by, r) {
-			t.renewStreamLocked(by, r)
+		if t.renewsLocked(by, r) && t.renewStreamLocked(by, r) {
+			renewed |= 1 << by
 		}
 	}
+	return renewed
 }
 
 // renewsLocked reports whether r is newer than the content of a stream: that was restored from
@@ -319,7 +321,8 @@ func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
 	return t.outdatedLocked() || r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(link.Noticed))
 }
 
-func (t *Table) renewStreamLocked(by int, r *pendingRestore) {
+// renewStreamLocked replaces the content of a stream, and reports whether anything has changed.
+func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
 	stream := &t.streams[by]
 	u := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, final: true}
 	whole := r.snapshot.Wildcard && t.demand.Wildcard().Stream() == by
@@ -358,12 +361,13 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) {
 		}
 	}
 	if t.store.Gen() < u.first {
-		return
+		return false
 	}
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
 	stream.claims++
 	stream.confidence.RenewedFrom(r.snapshot.AsOf)
 	t.settleRestoredLocked(by)
+	return true
 }
 
 // rename replaces the version of e, which clients may not have been sent yet, by the one that

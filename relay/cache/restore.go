@@ -59,13 +59,16 @@ func (g *Group) RestoreFrom(k Snapshot) {
 	}
 	t.mu.Lock()
 	t.pendingRestore = r
-	t.renewLocked(r)
+	renewed := t.renewLocked(r)
 	t.restoreWantedLocked(anyStream)
 	t.recallLocked(r)
 	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	t.mu.Unlock()
 	g.changed()
+	if renewed != 0 {
+		g.signalDemand(renewed) // a stream that is open has to be asked again; see Feed.Claims
+	}
 	if len(woken) > 0 {
 		g.cache.cfg.Wake(woken)
 	}

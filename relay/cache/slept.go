@@ -2,8 +2,11 @@ package cache
 
 import (
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"xdsrelay/relay/cache/confidence"
 )
 
 // A process that is stopped for a while, with its machine or by a signal, resumes with content that
@@ -116,6 +119,22 @@ func (g *Group) sleptLocked(began time.Time) {
 		g.holdFor(hold)
 	}
 	g.signalNeeds()
+}
+
+// unheardSinceSleep reports whether a stream to the control plane has been established since before
+// the process slept, and has not answered since for some type: its connection may have stalled. If
+// it stays silent for [confidence.Silence], the control plane counts as having nothing new.
+func (g *Group) unheardSinceSleep(stream int) bool {
+	if !g.asksOrigin(stream) {
+		return false
+	}
+	now := time.Now()
+	return slices.ContainsFunc(g.Tables(), func(t *Table) bool {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		c := &t.streams[stream].confidence
+		return c.Basis == confidence.Slept && c.Is(confidence.Older, now)
+	})
 }
 
 // confirmAwake confirms the content of streams that have been established since before the process

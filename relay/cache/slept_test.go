@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/resource"
 )
 
@@ -129,6 +130,57 @@ func TestSleptBehindOthers(t *testing.T) {
 			t.Errorf("a is %q, expected what another node heard meanwhile", got)
 		}
 	})
+}
+
+// TestSleptAndStalled: a stream from before the process slept may have stalled, so other nodes are
+// asked as if there were none yet, until it answers or its silence counts. What they have that is
+// newer replaces the content, and then the stream has to begin again.
+func TestSleptAndStalled(t *testing.T) {
+	for name, guard := range map[string]int{"no guard": 0, "removal guard": 50} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second, MaxRemovalPercent: guard}, func(t *testing.T, w *world) {
+				w.client(clusters, true)
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				is := func(when string, need Need, link Link) {
+					t.Helper()
+					if n, l := w.feed.Need(); n != need || l != link {
+						t.Errorf("%s: need %d over link %d, expected %d over %d", when, n, l, need, link)
+					}
+				}
+				sleep := func() (began time.Time) {
+					began = time.Now()
+					pass(time.Minute)
+					w.cache.Slept(began)
+					return began
+				}
+				is("before it slept", NeedNothing, LinkUp)
+				sleep()
+				is("after it slept", NeedNewer, LinkConnecting)
+				w.apply(clusters, res("a", "2"))
+				is("after an answer", NeedNothing, LinkUp)
+				sleep()
+				pass(confidence.Silence)
+				is("after silence", NeedNothing, LinkUp)
+				w.apply(clusters, res("a", "2"))
+				began := sleep()
+				for len(w.feed.News()) > 0 {
+					<-w.feed.News()
+				}
+				claims := w.feed.Claims(clusters)
+				w.group.Renew([]Snapshot{holds(clusters, true, began.Add(30*time.Second), res("a", "2"))})
+				if w.feed.Claims(clusters) != claims || len(w.feed.News()) > 0 {
+					t.Error("the stream has to begin again, although other nodes have nothing newer")
+				}
+				w.group.Renew([]Snapshot{holds(clusters, true, began.Add(30*time.Second), res("a", "3"))})
+				if w.feed.Claims(clusters) == claims || len(w.feed.News()) == 0 {
+					t.Error("the stream goes on, although other content has replaced its own")
+				}
+				is("after that", NeedNothing, LinkUp)
+			})
+		})
+	}
 }
 
 // TestMissedBeat: the next beat wakes the clients that were not served because one was late, even
