@@ -89,7 +89,7 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	} else {
 		effect = l.Down(err, now)
 	}
-	compares := l.Others.Compares
+	compares := l.Others.Awaited()
 	g.mu.Unlock()
 	if effect&link.News != 0 {
 		g.signalNeeds()

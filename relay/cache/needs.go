@@ -84,24 +84,34 @@ func (f *Feed) Need() (n Need, l Link) {
 // clients of content that may be old wait for [Feed.Compared], too: for no longer than
 // [Config.Hold].
 func (f *Feed) AwaitOthers() {
-	f.setCompares(true)
+	f.setCompares(time.Now())
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	f.group.streams[f.stream].link.Others.Exist = true
 }
 
+// ComparesSince is since when clients of content that may be old wait for [Feed.Compared]: since the
+// last call of [Feed.AwaitOthers], or since the process ran again after it slept. It is zero if they
+// do not wait. Questions to other nodes that began before it do not count.
+func (f *Feed) ComparesSince() time.Time {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	return f.group.streams[f.stream].link.Others.AwaitedSince
+}
+
 // Compared records that other nodes have nothing newer, as far as they can be asked.
 func (f *Feed) Compared() {
-	if f.setCompares(false) && f.group.unreachable(1<<f.stream) {
+	if f.setCompares(time.Time{}) && f.group.unreachable(1<<f.stream) {
 		f.group.release(f.stream)
 	}
 }
 
-func (f *Feed) setCompares(is bool) (was bool) {
+// setCompares sets [Feed.ComparesSince], and reports whether clients waited before.
+func (f *Feed) setCompares(since time.Time) (was bool) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	others := &f.group.streams[f.stream].link.Others
-	was, others.Compares = others.Compares, is
+	was, others.AwaitedSince = others.Awaited(), since
 	return was
 }
 

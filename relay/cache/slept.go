@@ -112,7 +112,7 @@ func (g *Group) sleptLocked(began time.Time) {
 	}
 	g.mu.Lock()
 	for i := range g.streams {
-		g.streams[i].link.Sleep(began)
+		g.streams[i].link.Sleep(began, now)
 	}
 	g.mu.Unlock()
 	if hold > 0 {

@@ -183,6 +183,28 @@ func TestSleptAndStalled(t *testing.T) {
 	}
 }
 
+// TestComparesSince: clients wait for other nodes to be asked since the feed began, and since the
+// process last ran again after it slept.
+func TestComparesSince(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		w.client(clusters, true)
+		is := func(when string, want time.Time) {
+			t.Helper()
+			if got := w.feed.ComparesSince(); !got.Equal(want) {
+				t.Errorf("%s: since %s, expected %s", when, got, want)
+			}
+		}
+		is("before it may know others", time.Time{})
+		w.feed.AwaitOthers()
+		is("from then on", time.Now())
+		w.feed.Compared()
+		is("after these were asked", time.Time{})
+		pass(time.Minute)
+		w.cache.Slept(time.Now().Add(-time.Second))
+		is("after it slept", time.Now())
+	})
+}
+
 // TestMissedBeat: the next beat wakes the clients that were not served because one was late, even
 // if the answer of the control plane arrived after all content was marked as old, and no others.
 func TestMissedBeat(t *testing.T) {

@@ -47,7 +47,8 @@ const (
 type search struct {
 	phase phase
 	next  time.Time // when to ask next, unless something changes; zero while idle
-	last  time.Time // when the other nodes were asked last; zero for never
+	began time.Time // when the other nodes were asked last; zero for never
+	last  time.Time // when that ended; zero for never
 	pause time.Duration
 	// settle is when clients stop waiting although not all nodes have answered; zero while they do
 	// not wait for that.
@@ -57,7 +58,7 @@ type search struct {
 // step returns whether to ask now, and otherwise how long to wait.
 func (s *search) step(n cache.Need, l cache.Link, now time.Time) (ask bool, wait time.Duration) {
 	if n == cache.NeedNothing || l == cache.LinkUp && n != cache.NeedFirst {
-		*s = search{last: s.last, settle: s.settle}
+		*s = search{began: s.began, last: s.last, settle: s.settle}
 		return false, never
 	}
 	switch {
@@ -74,9 +75,10 @@ func (s *search) step(n cache.Need, l cache.Link, now time.Time) (ask bool, wait
 	return true, 0
 }
 
-// done records a round of questions. complete means that all nodes have answered.
-func (s *search) done(n cache.Need, complete bool, now time.Time) {
-	s.phase, s.last = asked, now
+// done records a round of questions that began at a time. complete means that all nodes have
+// answered.
+func (s *search) done(n cache.Need, complete bool, began, now time.Time) {
+	s.phase, s.began, s.last = asked, began, now
 	switch {
 	case !complete:
 		s.pause = firstRetry
@@ -96,6 +98,18 @@ func (s *search) reached(all bool, began time.Time) {
 		s.settle = time.Time{}
 	case s.settle.IsZero():
 		s.settle = began.Add(firstRetry)
+	}
+}
+
+// compares forgets how far the search has come before clients began to wait for it: the process slept
+// since the last round began, so other nodes may have newer content by now.
+func (s *search) compares(since time.Time) {
+	if !s.began.Before(since) {
+		return
+	}
+	s.settle = time.Time{}
+	if s.phase == asked {
+		s.next, s.pause = s.last.Add(soonest), 0
 	}
 }
 
@@ -140,6 +154,7 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 		changed := t.cfg.Members.Changed()
 		need, link := f.Need()
 		now := time.Now()
+		s.compares(f.ComparesSince())
 		settled, least := s.settles(now)
 		if settled {
 			f.Compared()
@@ -147,10 +162,13 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 		ask, wait := s.step(need, link, now)
 		if ask {
 			met, silent := t.askOthers(ctx, f, need)
-			s.done(need, len(silent) == 0, time.Now())
+			s.done(need, len(silent) == 0, now, time.Now())
 			t.noteUnasked(string(f.Key()), silent)
 			if need != cache.NeedNewer {
 				f.Asked(met...)
+			}
+			if now.Before(f.ComparesSince()) {
+				continue // the answers may be from before the process slept
 			}
 			all := reachedAll(silent, t.cfg.Members.Heard(), t.cfg.Lease, time.Now())
 			if s.reached(all, now); all {

@@ -79,7 +79,7 @@ func TestSearch(t *testing.T) {
 				}
 				ask, wait := s.step(st.need, st.link, now)
 				if ask {
-					s.done(st.need, st.all, now)
+					s.done(st.need, st.all, now, now)
 					wait = s.next.Sub(now)
 				}
 				if ask != st.ask || s.phase != st.phase || st.wait > 0 && wait != st.wait {
@@ -108,6 +108,42 @@ func TestReachedAll(t *testing.T) {
 		if got := reachedAll(c.silent, now.Add(-c.heard), lease, now); got != c.want {
 			t.Errorf("%s: %t, expected %t", name, got, c.want)
 		}
+	}
+}
+
+// TestSearchAfterSleep: what a search has come to before the process slept does not count after it.
+// The other nodes are asked at once, although all had answered that they have nothing newer, and
+// clients do not stop waiting because a round from before has ended.
+func TestSearchAfterSleep(t *testing.T) {
+	began := time.Now()
+	woke := began.Add(firstRetry / 2)
+	for name, complete := range map[string]bool{"all have answered": true, "some are silent": false} {
+		t.Run(name, func(t *testing.T) {
+			var s search
+			s.done(cache.NeedNewer, complete, began, began)
+			s.reached(complete, began)
+			s.compares(began) // clients began to wait before the round
+			if ask, _ := s.step(cache.NeedNewer, cache.LinkDown, woke); ask {
+				t.Error("asks again before the process slept")
+			}
+			s.compares(time.Time{})
+			s.compares(woke)
+			if yes, wait := s.settles(began.Add(firstRetry)); yes || wait != never {
+				t.Errorf("a round from before it slept ends the wait: %t, %s", yes, wait)
+			}
+			if ask, wait := s.step(cache.NeedNewer, cache.LinkDown, woke); !ask {
+				t.Errorf("does not ask, but waits for %s", wait)
+			}
+			s.done(cache.NeedNewer, complete, woke, woke)
+			s.reached(complete, woke)
+			s.compares(woke)
+			if ask, _ := s.step(cache.NeedNewer, cache.LinkDown, woke); ask {
+				t.Error("asks again although a round began after it slept")
+			}
+			if yes, _ := s.settles(woke.Add(firstRetry)); yes == complete {
+				t.Errorf("the wait is over: %t", yes)
+			}
+		})
 	}
 }
 

@@ -68,12 +68,12 @@ func (l *Link) Hear(v Voice) {
 	l.step(e, time.Time{})
 }
 
-// Sleep records that the process began to sleep at a time, and is awake again. Clients wait for the
+// Sleep records that the process began to sleep at a time, and is awake now. Clients wait for the
 // comparison with other nodes, if there is a stream or an attempt.
-func (l *Link) Sleep(began time.Time) {
+func (l *Link) Sleep(began, now time.Time) {
 	l.step(Slept, began)
 	if !off.Has(l.Phase) {
-		l.Others.Compares = true
+		l.Others.AwaitedSince = now
 	}
 }
 
@@ -119,7 +119,7 @@ func (l *Link) MayRevoke() bool { return l.Target == ControlPlane && !l.IsDown()
 
 // MayImprove reports whether something newer than the last known good may arrive soon: from the
 // control plane, or from other nodes.
-func (l *Link) MayImprove() bool { return l.Others.Compares || !l.IsDown() }
+func (l *Link) MayImprove() bool { return l.Others.Awaited() || !l.IsDown() }
 
 // Confirms reports whether there is a stream on which something was received.
 func (l *Link) Confirms() bool { return l.IsUp() && l.Voice == Heard }

@@ -34,7 +34,7 @@ func (l *Link) apply(e Event, now time.Time) {
 	case Spoke:
 		l.Hear(Heard)
 	case Slept:
-		l.Sleep(now)
+		l.Sleep(now, now)
 	case Released:
 		l.Release(now)
 	case Idled:
@@ -187,8 +187,8 @@ func TestOthers(t *testing.T) {
 func TestSleep(t *testing.T) {
 	for p := range Phase(phases) {
 		l := Link{State: State{Phase: p}}
-		if l.Sleep(at(0)); l.Others.Compares != (p >= Connecting) {
-			t.Errorf("%v: they wait: %v", p, l.Others.Compares)
+		if l.Sleep(at(0), at(1)); l.Others.Awaited() != (p >= Connecting) {
+			t.Errorf("%v: they wait: %v", p, l.Others.AwaitedSince)
 		}
 		if want := p >= Connecting || p == Unneeded; l.MayImprove() != want {
 			t.Errorf("%v: something newer may arrive: %v, expected %v", p, l.MayImprove(), want)

@@ -16,13 +16,16 @@ const (
 type Others struct {
 	// Exist says that there may be other nodes.
 	Exist bool
-	// Compares says that clients of content that may be old wait until other nodes were asked for
-	// something newer.
-	Compares bool
+	// AwaitedSince is since when clients of content that may be old wait until other nodes were asked
+	// for something newer; zero if they do not wait.
+	AwaitedSince time.Time
 
 	asked time.Time           // when they were asked last, since the stream leads where it does; zero if never
 	met   map[string]struct{} // the names of the nodes that were asked then, or since; nil if that is irrelevant
 }
+
+// Awaited reports whether clients wait until other nodes were asked.
+func (o *Others) Awaited() bool { return !o.AwaitedSince.IsZero() }
 
 // Asked records that all reachable other nodes were asked, and the names of those that have
 // answered.
