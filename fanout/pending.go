@@ -113,8 +113,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Que
 		s.call.End(b.err)
 		return q, nil
 	case s.claimHoldsLocked(ts, h, b):
-		ts.Sent, ts.Acked = b.to, b.to
-		ts.Mark(conversation.FirstAnswerDue, false)
+		ts.Prove(b.to)
 		return q, nil
 	}
 	v := s.viewOf(ts, &h)

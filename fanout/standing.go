@@ -3,7 +3,7 @@ package fanout
 import (
 	"time"
 
-	"xdsrelay/relay/cache"
+	"xdsrelay/fanout/conversation"
 )
 
 // stamp is a time in nanoseconds after the server was created; 0 means never. It takes a third of
@@ -41,7 +41,7 @@ func (ts *typeState) standing(head uint64) standing {
 	switch {
 	case ts.IsRejected():
 		return standsNacked
-	case ts.Nonce == 0 && ts.Sent == cache.Start:
+	case ts.Nonce == 0 && ts.Sent.Gen == 0 && !ts.Has(conversation.Proven):
 		if ts.isUncompared() || ts.claimsVersion() {
 			return standsUnknown
 		}

@@ -38,6 +38,21 @@ func TestResumedWithNothing(t *testing.T) {
 		if i := w.info(cds); i.State != Synced {
 			t.Errorf("%s with version %s, expected %s", i.State, nothing, Synced)
 		}
+		again.Cancel()
+		synctest.Wait()
+		cold := newWorld(t)
+		early := cold.open(false)
+		early.Resume(cds, nothing, nil)
+		early.Quiet(t, short)
+		if i := cold.info(cds); i.State != Unknown {
+			t.Errorf("%s before the control plane has answered, expected %s", i.State, Unknown)
+		}
+		plain := newWorld(t)
+		plain.open(false).Subscribe(cds)
+		plain.asked(cds, "*")
+		if i := plain.info(cds); i.State != NotSent {
+			t.Errorf("%s without a version before the control plane has answered, expected %s", i.State, NotSent)
+		}
 	})
 }
 

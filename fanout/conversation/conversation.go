@@ -28,6 +28,9 @@ const (
 	Unreachable
 	// Crossed: the client has dropped something that an unanswered response may have.
 	Crossed
+	// Proven: the client was sent nothing, since the version that it returned with proves that it has
+	// everything (B39).
+	Proven
 )
 
 // Conversation is what a stream knows about one type. The caller guards it. The zero value holds
@@ -128,7 +131,15 @@ func (c *Conversation) Commit(q *cache.Query, r *Result, nonce uint64, size int)
 	c.Sent, c.newest = r.To, r.Newest
 	c.ForceUnacked, c.ResendUnacked = c.ForceUnacked.With(q.Force), c.ResendUnacked.With(q.Refresh)
 	c.owe(q, r)
-	c.marks &^= FirstAnswerDue | Switched
+	c.marks &^= FirstAnswerDue | Switched | Proven
+}
+
+// Prove records that the version that the client returned with proves that it has everything up to a
+// position (B39).
+func (c *Conversation) Prove(to cache.Position) {
+	c.Sent, c.Acked = to, to
+	c.Mark(FirstAnswerDue, false)
+	c.Mark(Proven, true)
 }
 
 // CommitErrors records that a response was sent that says nothing of resources: what the client
@@ -209,13 +220,16 @@ func (c *Conversation) Switch() {
 	c.Sent, c.Acked = cache.Start, cache.Start
 	c.Force, c.Resend, c.HeldRemovals, c.ForceUnacked, c.ResendUnacked = nil, nil, nil, nil, nil
 	c.apply(TableSwitched)
-	c.Mark(Resubscribed, false)
+	c.marks &^= Resubscribed | Proven
 	c.Mark(Switched, true)
 }
 
 // Edit records what a request changed about the subscription, and whether it asks for the wildcard
 // once more (B35).
 func (c *Conversation) Edit(ed *cache.Edited, wildcardAgain bool) {
+	if len(ed.Added) > 0 || ed.Wildcard || ed.Left {
+		c.Mark(Proven, false)
+	}
 	if len(ed.Removed) > 0 || ed.Left {
 		c.apply(Unsubscribe)
 	}

@@ -133,8 +133,8 @@ func TestSleptBehindOthers(t *testing.T) {
 }
 
 // TestSleptAndStalled: a stream from before the process slept may have stalled, so other nodes are
-// asked as if there were none yet, until it answers or its silence counts. What they have that is
-// newer replaces the content, and then the stream has to begin again.
+// asked as if there were none yet, until it answers or its silence counts. Newer content of theirs
+// replaces the content, and then the stream has to begin again.
 func TestSleptAndStalled(t *testing.T) {
 	for name, guard := range map[string]int{"no guard": 0, "removal guard": 50} {
 		t.Run(name, func(t *testing.T) {
