@@ -11,7 +11,8 @@ import (
 // While the removal guard holds removals of clusters or listeners back, what these refer to is kept
 // as well (K16, E8): a cluster without its endpoints is of no use to a new client. The removals of
 // such children, and content that empties them, are held back in the guard of their own table until
-// nothing of their parents is held back any more. A control plane that loses its data may remove
+// nothing of their parents is held back any more. Endpoints are kept for listeners as well, whose
+// clusters the control plane may still have. A control plane that loses its data may remove
 // the children first, so children that were removed shortly before the parents are restored.
 // Content that was restored from another node or last known good, and is missing when the control
 // plane answers, may have been removed long ago: it counts as removed when it was last confirmed,
@@ -103,8 +104,13 @@ func (c *children) look() {
 	}
 	for _, url := range parentTypes[c.table.Type.URL] {
 		if parent := c.table.group.lookup(resource.TypeOf(url)); parent != nil {
+			above := children{table: parent}
+			held := parent.Type.EndpointType == c.table.Type.URL && above.has("")
 			parent.mu.RLock()
 			c.lookAtLocked(parent)
+			if held {
+				c.keepForLocked(parent, &above)
+			}
 			parent.mu.RUnlock()
 		}
 	}
@@ -132,6 +138,24 @@ func (c *children) lookAtLocked(parent *Table) {
 				}
 				c.names[e.Res.Endpoints] = struct{}{}
 			}
+		}
+	}
+}
+
+// keepForLocked keeps the endpoints of all clusters, since listeners are held back: the control plane
+// may be about to remove these clusters, or may not be able to. parent is the table of clusters, whose
+// mu must be held, and above has looked at its parents.
+func (c *children) keepForLocked(parent *Table, above *children) {
+	c.restored = c.restored || above.restored
+	if c.asOf.IsZero() || above.asOf.Before(c.asOf) {
+		c.asOf = above.asOf
+	}
+	if c.names == nil {
+		c.names = make(map[string]struct{})
+	}
+	for _, e := range parent.store.Entries() {
+		if e.Res != nil && e.Res.Endpoints != "" {
+			c.names[e.Res.Endpoints] = struct{}{}
 		}
 	}
 }
@@ -302,11 +326,9 @@ func (g *Group) restoreChildren(parent *resource.Type) {
 			t.mu.Lock()
 			t.restoreLocked(woken)
 			t.recheckHeadLocked(woken)
-			more := t.takeHoldsLocked()
+			t.takeHoldsLocked()
 			t.mu.Unlock()
-			if more {
-				g.restoreChildren(t.Type)
-			}
+			g.restoreChildren(t.Type) // endpoints are kept for listeners, too
 		}
 	}
 	g.changed()

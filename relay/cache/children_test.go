@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -223,6 +224,49 @@ func TestGrandchildren(t *testing.T) {
 				w.check()
 			})
 		})
+	}
+}
+
+// TestEndpointsOfHeldListeners: K16, E8: while removals of listeners are held back, the endpoints of
+// clusters stay, too, though the control plane has not removed these: it may be about to, or may not
+// be able to. They go when the hold ends.
+func TestEndpointsOfHeldListeners(t *testing.T) {
+	listeners := resource.TypeOf(resource.ListenerURL)
+	for name, way := range ways {
+		for _, first := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, endpoints first: %t", name, first), func(t *testing.T) {
+				inTime(t, guarding, func(t *testing.T, w *world) {
+					listening := w.client(listeners, true)
+					w.apply(listeners, res("l", "1"), res("m", "1"))
+					f := newFamily(t, w)
+					listening.ask(t, Query{})
+					if first {
+						way.take(t, w, "a", "b")
+						pass(time.Second)
+					}
+					w.remove(listeners, "l", "m")
+					pass(time.Second)
+					if !first {
+						way.take(t, w, "a", "b")
+						pass(time.Second)
+					}
+					cold := w.client(endpoints, false, "a", "b")
+					for _, n := range []string{"a", "b"} {
+						if e := cold.table.store.Get(n); e == nil || e.Res == nil || e.Res.Hollow() {
+							t.Errorf("%s has no endpoints while listeners are held back", n)
+						}
+					}
+					pass(guarding.RemovalHold)
+					for _, n := range []string{"a", "b"} {
+						if e := cold.table.store.Get(n); e != nil && e.Res != nil && !e.Res.Hollow() {
+							t.Errorf("%s has endpoints after the hold", n)
+						}
+					}
+					expect(t, f.clusters.ask(t, Query{}))
+					w.check()
+				})
+			})
+		}
 	}
 }
 
