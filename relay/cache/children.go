@@ -326,9 +326,11 @@ func (g *Group) restoreChildren(parent *resource.Type) {
 			t.mu.Lock()
 			t.restoreLocked(woken)
 			t.recheckHeadLocked(woken)
-			t.takeHoldsLocked()
+			more := t.takeHoldsLocked()
 			t.mu.Unlock()
-			g.restoreChildren(t.Type) // endpoints are kept for listeners, too
+			if more || t.Type.EndpointType != "" { // endpoints are kept for listeners, too
+				g.restoreChildren(t.Type)
+			}
 		}
 	}
 	g.changed()
