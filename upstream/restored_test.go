@@ -75,7 +75,7 @@ func TestRenewedWhileOpen(t *testing.T) {
 				st.Respond(t, cds, "1", cluster("a", 1))
 				c.waitState(cds, "a")
 				began := time.Now()
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 				r.cache.Slept(began)
 				newer := keptOf(cds, o.Addr(), "a", "b")
 				newer.AsOf = time.Now()
