@@ -250,15 +250,21 @@ func TestEndpointsOfHeldListeners(t *testing.T) {
 						way.take(t, w, "a", "b")
 						pass(time.Second)
 					}
-					cold := w.client(endpoints, false, "a", "b")
+					cold := w.client(endpoints, false, "a", "b").table
+					has := func(n string) bool {
+						cold.mu.RLock()
+						defer cold.mu.RUnlock()
+						e := cold.store.Get(n)
+						return e != nil && e.Res != nil && !e.Res.Hollow()
+					}
 					for _, n := range []string{"a", "b"} {
-						if e := cold.table.store.Get(n); e == nil || e.Res == nil || e.Res.Hollow() {
+						if !has(n) {
 							t.Errorf("%s has no endpoints while listeners are held back", n)
 						}
 					}
 					pass(guarding.RemovalHold)
 					for _, n := range []string{"a", "b"} {
-						if e := cold.table.store.Get(n); e != nil && e.Res != nil && !e.Res.Hollow() {
+						if has(n) {
 							t.Errorf("%s has endpoints after the hold", n)
 						}
 					}
