@@ -33,6 +33,16 @@ func (h *history) add(serial int, at time.Duration) {
 
 func (h *history) last() int { return h.serials[len(h.serials)-1] }
 
+// leftAt is when the resource became absent, which it is now, as far as nodes can know: what the origin
+// had for a while and never sent does not count.
+func (h *history) leftAt() time.Duration {
+	i := len(h.serials) - 1
+	for i > 1 && h.reached[i-1] == unsent && h.serials[i-2] == absent {
+		i -= 2
+	}
+	return h.since[i]
+}
+
 // find is the first position at or after from with a serial, -1 if there is none.
 // A nil history is that of a resource that never was.
 func (h *history) find(serial, from int) int {

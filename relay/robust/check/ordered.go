@@ -72,18 +72,21 @@ func (v *ordered) givesBack(m *Model, id resourceID, now time.Duration) bool {
 		return v.hold > 0
 	}
 	left := m.histories[id]
-	at := left.since[len(left.since)-1]
+	if left.last() != absent {
+		return false
+	}
+	at := left.leftAt()
 	gone, all := 0, 0
 	for _, name := range m.names[id.kind] {
 		h := m.histories[resourceID{id.kind, name}]
-		switch since := h.since[len(h.since)-1]; {
-		case h.last() != absent || since > at+time.Second: // it was there
+		switch {
+		case h.last() != absent || h.leftAt() > at+time.Second: // it was there
 			all++
-		case since >= at-time.Second:
+		case h.leftAt() >= at-time.Second:
 			gone, all = gone+1, all+1
 		}
 	}
-	return left.last() == absent && now < max(at, v.asked[id.key])+v.hold && 2*gone > all
+	return now < max(at, v.asked[id.key])+v.hold && 2*gone > all
 }
 
 func said(serial int) string {

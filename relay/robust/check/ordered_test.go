@@ -79,6 +79,12 @@ func TestOrderedWithTheGuard(t *testing.T) {
 	empty := then(left, origin(listenerType, "k", 0), removed(1, listenerType, "k"))
 	mustBeFine(t, wrong(then(empty, got(1, listenerType, l))...))
 	mustFind(t, wrong(then(empty, after(time.Minute, got(1, listenerType, l)))...), "l of Listener is back at @8, after its removal")
+	// What the control plane had in between, and never sent, is no later removal.
+	unsent := then(left, origin(listenerType, "k", 0), origin(listenerType, "j", 9), sent(listenerType, res("j", 9)), origin(listenerType, "j", 0), removed(1, listenerType, "k"))
+	for _, e := range []record.Event{origin(listenerType, "k", 11), origin(listenerType, "l", 12), origin(listenerType, "l", 0)} {
+		unsent = then(unsent, after(5*time.Second, e))
+	}
+	mustBeFine(t, wrong(then(unsent, after(5*time.Second, got(1, listenerType, l)))...))
 	// A node that asks the control plane later, with its last known good state, begins a hold then.
 	asked := after(30*time.Second, record.Event{Kind: record.OriginOpen, Stream: 901, Key: "k"})
 	mustBeFine(t, wrong(then(empty, asked, after(time.Minute, got(1, listenerType, l)))...))
