@@ -32,6 +32,7 @@ type judge struct {
 
 	histories  map[resourceID]*history
 	changed    map[resourceID]time.Duration // when it was last changed at the control plane
+	asked      map[string]time.Duration     // by key: when a node last opened a stream to the control plane
 	clients    map[string]*view             // by name
 	troubled   map[string]time.Time
 	parted     map[string]time.Time      // when a way from or to a host was last troubled, or a part of the world other than a node
@@ -79,7 +80,7 @@ func (s *stream) answers(typeURL string) bool { return !s.answered[typeURL].IsZe
 
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
+		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), asked: make(map[string]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
 		empty: make(map[resourceID]emptying), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), holders: newHolders(),
 		reached: make(map[string]*reached), successors: make(map[resourceID]successors), had: make(map[want]time.Time),
 		claims: make(map[string]claim), ended: make(map[string]time.Time), first: make(map[want]time.Time),
@@ -100,6 +101,8 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 			j.changed[id] = e.At
 			j.emptied(e)
 		}
+	case record.OriginOpen:
+		j.asked[e.Key] = e.At
 	case record.OriginSent:
 		for _, r := range e.Resources {
 			if h := j.histories[resourceID{e.Key, e.Type, r.Name}]; h != nil {

@@ -62,9 +62,16 @@ func (j *judge) givesBack(e *record.Event, id resourceID, at, serial int) bool {
 }
 
 // holdsBack reports whether nodes that have a resource hold its removal back: more than half
-// of its type went at once, and their hold lasts.
+// of its type went at once, and their hold lasts. A node that started after they went, with its
+// last known good state, holds them back from when it asked the control plane.
 func (j *judge) holdsBack(e *record.Event, id resourceID) bool {
-	if !j.lacks(id) || e.At >= j.changed[id]+guardHold {
+	since := j.changed[id]
+	for _, n := range j.world.nodes {
+		if n.relay != nil && n.since.After(j.timeOf(since)) {
+			since = max(since, j.asked[id.key])
+		}
+	}
+	if !j.lacks(id) || e.At >= since+guardHold {
 		return false
 	}
 	gone, all := 0, 0

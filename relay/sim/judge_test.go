@@ -172,8 +172,23 @@ func TestJudgeGivenBack(t *testing.T) {
 			}
 			c, late := j.clients["x"], test.is(got("x", 1, "a"))
 			late.At = guardHold
-			c.past[resourceID{"k", late.Type, "a"}] = 2
+			id := resourceID{"k", late.Type, "a"}
+			c.past[id] = 2
 			mustFind(t, j.observe(&late), "NotBack") // the hold is over
+
+			// Unless a node has started since, and has asked the control plane.
+			asked := record.Event{Kind: record.OriginOpen, Key: "k", At: guardHold / 2}
+			j.observe(&asked)
+			c.past[id] = 2
+			mustFind(t, j.observe(&late), "NotBack")
+			j.world.nodes[1].since = time.Now().Add(time.Second)
+			c.past[id] = 2
+			if wrong := j.observe(&late); len(wrong) > 0 {
+				t.Errorf("found %v", wrong)
+			}
+			late.At += guardHold / 2
+			c.past[id] = 2
+			mustFind(t, j.observe(&late), "NotBack")
 		})
 	}
 }

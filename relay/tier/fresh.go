@@ -22,7 +22,8 @@ import (
 // An owner that did not ask this node before it asked the origin does not know what this node holds
 // back (K16). It cannot ask a node that it does not see. Nor does it know what the owner before it
 // held back for this node: so a node that followed that one asks the origin itself, and its own
-// removal guard judges the answer.
+// removal guard judges the answer. And it may hold back again what this node has removed, once it has
+// restored its last known good state (see shareRemoved).
 
 const (
 	// freshPath is the question, with the key, the leg and the name of the node that asks.
@@ -35,6 +36,8 @@ type freshness struct {
 	Fresh bool `json:"fresh"`
 	// Unmet says that the owner has not asked the node that asks this for what it holds.
 	Unmet bool `json:"unmet,omitempty"`
+	// Unseen says that the node that asks this is no member that the owner sees, so it cannot ask it.
+	Unseen bool `json:"unseen,omitempty"`
 }
 
 // answerFresh answers freshPath. A key that this node follows is not fresh: this node has yet to
@@ -45,7 +48,7 @@ func (t *Tier) answerFresh(_ context.Context, query url.Values) (any, error) {
 	fresh := k == nil || k.state().fromOrigin() && k.feed.Fresh()
 	node := query.Get(paramNode)
 	sees := slices.ContainsFunc(t.cfg.Members.View().Members(), func(m shard.Member) bool { return m.Name == node })
-	return freshness{Fresh: fresh, Unmet: !sees || k != nil && k.feed.Unmet(node)}, nil
+	return freshness{Fresh: fresh, Unmet: !sees || k != nil && k.feed.Unmet(node), Unseen: !sees}, nil
 }
 
 // feedKeeper returns the keeper of the feed that a question names; nil if there is none.
@@ -70,7 +73,11 @@ func (k *keeper) ownerIsFresh(ctx context.Context) bool {
 	if err != nil {
 		return status.Code(err) == codes.Unimplemented
 	}
-	return answer.Fresh && (!answer.Unmet || len(k.feed.Group().HeldBack(k.leg)) == 0)
+	switch {
+	case !answer.Fresh, answer.Unmet && len(k.feed.Group().HeldBack(k.leg)) > 0, answer.Unseen && k.feed.HasRemoved():
+		return false
+	}
+	return true
 }
 
 // askFresh sends freshPath to the owner once.
