@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/cache/link"
 	"xdsrelay/relay/resource"
 )
 
@@ -233,6 +234,41 @@ func TestRestoredAtTheHead(t *testing.T) {
 				expectSees(t, c, "a")
 				w.group.Renew([]Snapshot{holds(clusters, true, written.Add(time.Second), res("c", "1"))})
 				expectSees(t, c, "c")
+			})
+		})
+	}
+}
+
+// TestRestoredAfterTheHead: K12: restored content does not yield to what the tier head describes if that
+// was written before the content was last confirmed: while Redis takes no writes, the head there stays.
+func TestRestoredAfterTheHead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		written time.Duration // after the content was confirmed
+		taken   bool
+	}{
+		"the head is older":        {-time.Minute, false},
+		"the content moved first":  {-link.Noticed, true},
+		"the head is newer":        {time.Minute, true},
+		"nobody knows when it was": {0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, HeadWait: time.Second}, func(t *testing.T, w *world) {
+				confirmed := time.Now()
+				pass(time.Hour)
+				w.feed.Down(errOut)
+				c := w.client(clusters, true)
+				w.group.RestoreFrom(holds(clusters, true, confirmed, res("new", "1")))
+				expectSees(t, c, "new")
+				head := TierHead{Digest: resource.Digest{}.Add(res("old", "1").Member())}
+				if tc.written != 0 {
+					head.At = confirmed.Add(tc.written)
+				}
+				w.group.ObserveHead(clusters, head)
+				if k := w.group.Snapshots()[0]; k.TableDigest.Behind != tc.taken {
+					t.Errorf("it is passed on as behind: %t", k.TableDigest.Behind)
+				}
+				w.group.Renew([]Snapshot{holds(clusters, true, confirmed.Add(-2*time.Minute), res("old", "1"))})
+				expectSees(t, c, map[bool]string{true: "old", false: "new"}[tc.taken])
 			})
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
+	"xdsrelay/relay/cache/link"
 	"xdsrelay/relay/resource"
 )
 
@@ -199,10 +200,20 @@ func (t *Table) writtenLocked() time.Time {
 
 // outdatedLocked reports whether other nodes are certain to have newer content, provided that they
 // have what the tier head describes: the head arrived after the table's content, or that was
-// restored, or is from before the key was idle or the process slept.
+// restored, or is from before the key was idle or the process slept. A head that was written before
+// such content was confirmed proves nothing: the owner cannot write to Redis.
 func (t *Table) outdatedLocked() bool {
 	a := t.tierHead
-	return a != nil && a.behind && (a.later || slices.ContainsFunc(t.streams, func(l typeStreamState) bool { return l.confidence.Missed() }))
+	if a == nil || !a.behind || a.later {
+		return a != nil && a.behind
+	}
+	now, written := time.Now(), a.head.At.Add(link.Noticed)
+	for by := range t.streams {
+		if t.streams[by].confidence.Missed() && (a.head.At.IsZero() || !t.streamAsOfLocked(by, now).After(written)) {
+			return true
+		}
+	}
+	return false
 }
 
 // behindUntilLocked is until when the table counts as behind; zero if it does not. byName says that
