@@ -39,6 +39,9 @@ const (
 	endpoints = "/v3/discovery:endpoints"
 )
 
+// headWait is how long a node counts as behind a tier head.
+const headWait = 2 * time.Second
+
 // quiet is how long a test waits to see that nothing happens.
 const quiet = 100 * time.Millisecond
 
@@ -93,7 +96,8 @@ func newSilentWorld(t xdstest.TB, change ...func(*Config)) *world {
 	pool := fanout.NewPool(2)
 	var err error
 	w.cache, err = cache.New(cache.Config{
-		Wake: pool.Wake,
+		Wake:     pool.Wake,
+		HeadWait: headWait,
 		Run: func(ctx context.Context, f *cache.Feed) {
 			w.feeds <- f
 			<-ctx.Done()

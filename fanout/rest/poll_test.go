@@ -276,6 +276,51 @@ func TestResumedKey(t *testing.T) {
 	})
 }
 
+// TestBehindTheHead: a client with content of another node keeps that while the tier head shows that
+// this node's is older (K12): if it asks for everything, and has the version of a head, or if it asks by
+// name while the control plane cannot be reached. Otherwise it gets what differs at once. It does not wait
+// for longer than a node counts as behind.
+func TestBehindTheHead(t *testing.T) {
+	const at, newer = resource.ClusterURL, "newer"
+	for name, tc := range map[string]struct {
+		names []string
+		had   string
+		lost  bool // the control plane cannot be reached
+		keeps bool
+	}{
+		"everything, with the version of a head":         {nil, newer, false, true},
+		"everything, with another version":               {nil, "other", false, false},
+		"everything, with nothing":                       {nil, "", false, false},
+		"by name":                                        {[]string{"a"}, newer, false, false},
+		"by name, in an outage":                          {[]string{"a"}, newer, true, true},
+		"by name, in an outage, with nothing":            {[]string{"a"}, "", true, false},
+		"everything, in an outage, with another version": {nil, "other", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T, w *world, poll func(string, string, ...string) (*answer, time.Duration)) {
+				w.known(clusters, cluster("a", 1))
+				w.version(t, clusters, tc.names...)
+				if tc.lost {
+					w.feed.Down(errors.New("unreachable"))
+				}
+				head := cache.TierHead{Digest: resource.Digest{1}, Version: newer}
+				w.feed.Group().ObserveHead(resource.TypeOf(at), head)
+				status, took := http.StatusOK, time.Duration(0)
+				if tc.keeps {
+					status, took = http.StatusNotModified, 900*time.Millisecond
+				}
+				if a, after := poll(clusters, tc.had, tc.names...); a.status != status || after != took {
+					t.Errorf("%d after %v, expected %d after %v", a.status, after, status, took)
+				}
+				time.Sleep(headWait) //nolint:forbidigo // virtual time
+				if a, after := poll(clusters, tc.had, tc.names...); a.status != http.StatusOK || after != 0 {
+					t.Errorf("%d after %v, once it does not count as behind any more", a.status, after)
+				}
+			})
+		})
+	}
+}
+
 // TestKeysAreApart: clients of two keys get the content of their own control plane stream, even if
 // names and versions are equal (K6).
 func TestKeysAreApart(t *testing.T) {
