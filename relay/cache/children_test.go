@@ -428,6 +428,48 @@ func TestChildrenOfAnOutage(t *testing.T) {
 	}
 }
 
+// TestChildrenHeldElsewhere: K16, K12: a hold ends while the process is stopped, and another node, whose
+// hold began later, still has the clusters and their endpoints. The process takes both over when it
+// runs again: clusters without their endpoints are of no use. It keeps both when the control plane
+// answers once more that it has neither.
+func TestChildrenHeldElsewhere(t *testing.T) {
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		names := []string{"a", "b", "c", "d"}
+		f := newFamily(t, w)
+		w.feed.TakeDemand(true, true)
+		w.feed.Up()
+		w.remove(endpoints, names...)
+		w.remove(clusters, names...)
+		expectSees(t, f.clusters, names...)
+		expectSees(t, f.endpoints, names...)
+
+		began := time.Now()
+		pass(guarding.RemovalHold)
+		w.cache.Slept(began)
+		expectSees(t, f.clusters)
+		expectSees(t, f.endpoints, "-a", "-b", "-c", "-d")
+		parents, children := holds(clusters, true, time.Now()), holds(endpoints, false, time.Now())
+		for _, n := range names {
+			parents.Resources = append(parents.Resources, SnapshotResource{Resource: withEndpoints(n), Streams: 1})
+			children.Resources = append(children.Resources, SnapshotResource{Resource: endpointSet(t, n, 1), Streams: 1})
+		}
+		parents.HeldBack, children.HeldBack = true, true
+		w.group.Renew([]Snapshot{parents, children})
+		expectSees(t, f.clusters, names...)
+		expectSees(t, f.endpoints, names...)
+
+		w.feed.Down(errOut)
+		w.feed.TakeDemand(true, true)
+		w.feed.Up()
+		w.remove(endpoints, names...)
+		pass(time.Second)
+		w.remove(clusters, names...)
+		expectSees(t, f.clusters, names...)
+		expectSees(t, f.endpoints, names...)
+		w.check()
+	})
+}
+
 // TestClaimsOfOldChildren: K16, E8, B37: a client that returns with a cluster that the control
 // plane no longer had when it answered, and with its endpoints, keeps neither while the listeners
 // are held back.

@@ -335,6 +335,12 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
 			t.restoreNewLocked(r, one)
 			continue
 		}
+		if t.absentOnLocked(by, key) { // elsewhere it exists since, or is kept for clusters that are renewed, too
+			if res := one.lasting(); res != nil {
+				t.restoreThroughLocked(r, by, res)
+			}
+			continue
+		}
 		if e == nil || e.CopyFrom(by) == nil {
 			continue
 		}
@@ -368,6 +374,13 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
 	stream.confidence.RenewedFrom(r.snapshot.AsOf)
 	t.settleRestoredLocked(by)
 	return true
+}
+
+// absentOnLocked reports whether a stream is asked for a name that is known to be absent. t.mu must be
+// held.
+func (t *Table) absentOnLocked(by int, name string) bool {
+	e, w := t.store.Get(name), t.demand.Get(name)
+	return e != nil && e.Res == nil && !e.Denied && w != nil && w.Stream() == by
 }
 
 // rename replaces the version of e, which clients may not have been sent yet, by the one that

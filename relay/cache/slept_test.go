@@ -132,6 +132,40 @@ func TestSleptBehindOthers(t *testing.T) {
 	})
 }
 
+// TestSleptWithoutAName: a name that did not exist before the process slept exists if another node
+// received it meanwhile, and stays absent if what that node has is no newer. It is not restored for a
+// name that no client asks for.
+func TestSleptWithoutAName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		later time.Duration // as of when the other node has the name, after the process began to sleep
+		want  []string
+	}{
+		"received meanwhile": {30 * time.Second, []string{"a", "b"}},
+		"from before":        {time.Second, []string{"-b", "a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				c := w.client(endpoints, false, "a", "b")
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(endpoints, res("a", "1"))
+				w.remove(endpoints, "b")
+				expectSees(t, c, "-b", "a")
+				began := time.Now()
+				pass(time.Minute)
+				w.cache.Slept(began)
+				w.feed.Down(errOut)
+				w.group.Renew([]Snapshot{holds(endpoints, false, began.Add(tc.later), res("a", "1"), res("b", "1"), res("c", "1"))})
+				expectSees(t, c, tc.want...)
+				if e := c.table.entryOf("c"); e != nil {
+					t.Errorf("c is there, and no client asks for it: %+v", e)
+				}
+				w.check()
+			})
+		})
+	}
+}
+
 // TestSleptAndStalled: a stream from before the process slept may have stalled, so other nodes are
 // asked as if there were none yet, until it answers or its silence counts. Newer content of theirs
 // replaces the content, and then the stream has to begin again.

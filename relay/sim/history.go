@@ -32,6 +32,9 @@ func (h *history) append(serial int, since time.Duration, hidden bool) {
 // show notes that the control plane is back.
 func (h *history) show() { h.hidden[len(h.hidden)-1] = false }
 
+// isHidden reports whether nobody can know how the resource is: the control plane is away.
+func (h *history) isHidden() bool { return h.hidden[len(h.hidden)-1] }
+
 // serve notes that the control plane sends the resource like that.
 func (h *history) serve(serial int) { h.mark(h.served, serial) }
 

@@ -58,8 +58,9 @@ func (j *judge) lookAtOrphans() (all []check.Contradiction) {
 		case !lacks && time.Since(o.since) > shortlyBefore, lacks && before > shortlyBefore, lacks && before > 0 && !j.nodesAreCalm():
 		case c.stream == nil || !lacks || time.Since(o.since) < orphanedFor || j.onItsWay(c.stream), before > 0 && j.world.to.Since()-changed < orphanedFor:
 			left = append(left, o)
-		case !j.world.network.fine(c.stream.node, originHost):
-			o.since = time.Now() // the control plane sends clusters only after the ACK of those before
+		case !j.world.network.fine(c.stream.node, originHost), j.histories[o.cluster()].isHidden():
+			// The control plane sends clusters only after the ACK of those before, and nothing while it is away.
+			o.since = time.Now()
 			left = append(left, o)
 		default:
 			all = append(all, found("Children", &o.event, "client %s has lost the endpoints of cluster %s, which it still has: the guard holds that back", o.client, o.name)...)

@@ -352,6 +352,21 @@ func TestJudgeChildren(t *testing.T) {
 		time.Sleep(onTheWay) //nolint:forbidigo // virtual time
 		mustFind(t, j.look(), "Children")
 
+		j, observe = forged(t, true)
+		observe(append(start[:6:6], endpoints(has(0, "a")), gone)...)
+		j.world.originBy[1] = true // the control plane is away
+		lost := has(0, "a")
+		lost.At = j.world.to.Since()
+		j.observe(&lost)
+		time.Sleep(2 * orphanedFor) //nolint:forbidigo // virtual time
+		if all := j.look(); len(all) > 0 {
+			t.Errorf("found %v, though nobody can know that the cluster has gone", all)
+		}
+		delete(j.world.originBy, 1)
+		j.histories[resourceID{"k", xdstest.ClusterType, "a"}].show()
+		time.Sleep(2 * orphanedFor) //nolint:forbidigo // virtual time
+		mustFind(t, j.look(), "Children")
+
 		j, observe = forged(t, false)
 		if all := observe(append(start, first, gone)...); len(all) > 0 {
 			t.Errorf("found %v", all)
