@@ -63,6 +63,7 @@ type bodyKey struct {
 	force, refresh resource.Digest
 	form           form
 	keepRemoved    bool
+	omitAssumed    bool
 	rejected       bool
 	spared         bool
 	only           bool
@@ -84,7 +85,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Qu
 	}
 	k := bodyKey{
 		subscription: h.Subscription, gen: h.Gen, since: q.Since,
-		form: s.form, keepRemoved: q.KeepRemoved, rejected: q.Rejected, spared: q.Spared, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
+		form: s.form, keepRemoved: q.KeepRemoved, omitAssumed: q.OmitAssumed, rejected: q.Rejected, spared: q.Spared, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
 		known: h.Known, noted: s.noted(h), quiet: q.Quiet, notesOnly: q.NotesOnly,
 	}
 	if !q.At.IsZero() {

@@ -170,6 +170,13 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 	return conversation.NothingNew
 }
 
+// claimsAssumed reports whether the client claims to have resources of which the control plane has said
+// nothing, while the silence about some that it asks for counts as their absence: to such a client that
+// removes nothing (K14). It may be compared with that after it was sent an error about them (K15).
+func (ts *typeState) claimsAssumed() bool {
+	return ts.claims != nil && len(ts.claims.held) > 0 && ts.table.Assumes(&ts.watcher)
+}
+
 // setSilent records claims that are silent, for as long as the first ones may be compared.
 func (c *claims) setSilent(silent []resource.Held, now time.Time) {
 	if len(silent) > 0 && c.silentUntil.IsZero() {

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,6 +233,37 @@ func TestErrorOfTheRelayIsTakenBack(t *testing.T) {
 		w.change(eds, nil, endpoints("z", 1))
 		s.Ack(has(t, s.Recv(t), "z"))
 	})
+}
+
+// TestSilenceAfterAnErrorOfTheRelay: K14, K15: a delta client comes back with resources in an outage, and
+// is sent errors. Then there is a stream to the control plane, which may be dead: its silence removes
+// nothing from the client, and its answer does.
+func TestSilenceAfterAnErrorOfTheRelay(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		t.Run(fmt.Sprintf("waits for the error: %t", waits), func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				w := newWorld(t, func(c *Config) { c.OriginTimeout = 2 * short })
+				s := w.open(true)
+				s.Subscribe(cds, "a")
+				w.asked(cds, "a")
+				w.change(cds, nil, cluster("a", 1))
+				s.Ack(has(t, s.Recv(t), "a"))
+				w.origin().Down(errGone)
+				s.Resume(eds, "", map[string]string{"x": version(t, endpoints("x", 1))}, "x")
+				if waits {
+					s.Ack(hears(t, has(t, s.Recv(t)), "x", resource.CodeUnavailable))
+				}
+				synctest.Wait()
+				w.origin().Up()
+				w.asked(eds, "x")
+				w.origin().Absent(resource.TypeOf(eds), []string{"x"})
+				s.Quiet(t, short)
+				w.change(eds, []string{"x"})
+				s.Ack(hasRemoved(t, s.RecvType(t, eds), []string{"x"}))
+				s.Quiet(t, short)
+			})
+		})
+	}
 }
 
 // TestErrorsWhileHeld: B14, K8: errors are sent to a client that rejected a response, and the

@@ -41,6 +41,8 @@ type Query struct {
 	// KeepRemoved holds removals back: they are not reported, and Whole includes what was removed
 	// since the position (E5). It is for clients that were sent something before.
 	KeepRemoved bool
+	// OmitAssumed omits names that count as absent by the silence of the control plane alone.
+	OmitAssumed bool
 	// Limit bounds the answer, in bytes of its resources and removed names; the rest is left to the
 	// next answer (B40). A single resource may be larger. 0: no bound. Whole is never divided.
 	Limit int
