@@ -3,6 +3,7 @@ package relay_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -12,7 +13,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestManyNames: B37, B40: with its default limits a node takes a client that
+// TestManyNames: B37, B40: with its default limits of size a node takes a client that
 // comes back with the versions of 50,000 resources, which is more than gRPC
 // takes by default, and tells it only what has changed.
 func TestManyNames(t *testing.T) {
@@ -28,6 +29,7 @@ func TestManyNames(t *testing.T) {
 			origin.Set("", resources...)
 			cfg := testConfig()
 			cfg.Admin.Address = ""
+			cfg.Listen.FirstRequestTimeout = time.Minute // the race detector makes such requests slow
 			cfg.Origin.Addresses, cfg.Origin.Variant = []string{origin.Addr()}, variant
 			if variant == config.SotW {
 				cfg.Origin.MaxSendSize = 4<<20 - 1<<10 // SotW requests cannot be divided; servers accept 4 MiB
