@@ -37,6 +37,7 @@ type judge struct {
 	troubled   map[string]time.Time
 	parted     map[string]time.Time      // when a way from or to a host was last troubled, or a part of the world other than a node
 	stalled    map[string]time.Time      // when a way between a node and the control plane began or ended to be stalled
+	overtaken  map[string]bool           // nodes of which clients may still get older content than they have; see lookAtLate
 	slowed     map[string]time.Time      // when a way between a node and the clients was last troubled
 	reached    map[string]*reached       // by node, as long as it runs
 	outage     time.Duration             // for how long the control plane has been away
@@ -81,7 +82,7 @@ func (s *stream) answers(typeURL string) bool { return !s.answered[typeURL].IsZe
 func newJudge(w *World) *judge {
 	return &judge{
 		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), asked: make(map[string]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
-		empty: make(map[resourceID]emptying), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), holders: newHolders(),
+		empty: make(map[resourceID]emptying), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), overtaken: make(map[string]bool), holders: newHolders(),
 		reached: make(map[string]*reached), successors: make(map[resourceID]successors), had: make(map[want]time.Time),
 		claims: make(map[string]claim), ended: make(map[string]time.Time), first: make(map[want]time.Time),
 	}

@@ -104,13 +104,27 @@ func (j *judge) excuses(c check.Contradiction) bool {
 	if c.Guarantee != "Ordered" && c.Guarantee != "DeleteOnlyIfDeleted" { // older sets lack what is new
 		return false
 	}
-	for _, n := range j.world.nodes {
-		if n.name != c.Event.Node && n.ranLately() && j.originStalled(n.name) {
-			j.counts.Excused++
-			return true
-		}
+	if j.outdone(c.Event.Node) || j.late(c.Event.Node) && j.overtaken[c.Event.Node] {
+		j.counts.Excused++
+		return true
 	}
 	return false
+}
+
+// outdone reports whether the connection of another node to the control plane is stalled, so that a
+// node may take older content over from that.
+func (j *judge) outdone(name string) bool {
+	return slices.ContainsFunc(j.world.nodes, func(n *node) bool {
+		return n.name != name && n.ranLately() && j.originStalled(n.name)
+	})
+}
+
+// lookAtLate notes which nodes may have taken older content over since their network to the clients
+// became slow: clients get that late.
+func (j *judge) lookAtLate() {
+	for _, n := range j.world.nodes {
+		j.overtaken[n.name] = j.late(n.name) && (j.overtaken[n.name] || j.outdone(n.name))
+	}
 }
 
 // hasNone reports whether a client has none of the resources that a response says are removed.

@@ -27,6 +27,7 @@ func (j *judge) look() (all []check.Contradiction) {
 	j.lookAtHad()
 	j.lookAtHolders()
 	j.lookAtStalled()
+	j.lookAtLate()
 	j.lookAtReturned()
 	return append(all, j.lookAtOrphans()...)
 }

@@ -106,6 +106,48 @@ func TestJudgeSentBack(t *testing.T) {
 	})
 }
 
+// TestJudgeLateExcuses: what a node takes over from one whose connection to the control plane has stalled
+// is excused for a while after that, and also later where it reaches the clients of the node late.
+func TestJudgeLateExcuses(t *testing.T) {
+	for name, slowLater := range map[string]bool{"slow meanwhile": false, "slow later": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j, _ := forged(t, false)
+				c := check.Contradiction{Guarantee: "Ordered", Event: record.Event{Node: "n0"}}
+				excused := func(when string, want bool) {
+					t.Helper()
+					j.look()
+					if got := j.excuses(c); got != want {
+						t.Errorf("%s: excused: %t", when, got)
+					}
+				}
+				pass := func(d time.Duration) {
+					time.Sleep(d) //nolint:forbidigo // virtual time
+					j.look()
+				}
+				slow := both("n0", clientsHost, xdstest.Way{Stalled: true})
+				j.world.nodes[1].since = time.Now()
+				j.world.trouble(1, both("n1", originHost, xdstest.Way{Stalled: true})...)
+				if !slowLater {
+					j.world.trouble(2, slow...)
+				}
+				pass(time.Second)
+				excused("while it is stalled", true)
+				j.world.heal(1)
+				pass(calm)
+				if slowLater {
+					j.world.trouble(2, slow...)
+					pass(time.Second)
+				}
+				excused("long after that", !slowLater)
+				j.world.heal(2)
+				pass(onTheWay)
+				excused("when all has arrived", false)
+			})
+		})
+	}
+}
+
 // TestHiddenHistory: what a resource was while the control plane was away nobody can know, unless
 // it is still so when that is back.
 func TestHiddenHistory(t *testing.T) {
