@@ -33,3 +33,15 @@ func TestClock(t *testing.T) {
 		}
 	})
 }
+
+// TestPast: what a clock that was wrong has stamped is in the future, and proves nothing.
+func TestPast(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for ahead, want := range map[time.Duration]time.Time{
+		-time.Hour: now.Add(-time.Hour), 0: now, time.Second: now, clocksDiffer: now, clocksDiffer + 1: {}, time.Hour: {},
+	} {
+		if got := Past(now.Add(ahead), now); !got.Equal(want) {
+			t.Errorf("%s ahead: %v, expected %v", ahead, got, want)
+		}
+	}
+}

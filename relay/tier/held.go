@@ -132,7 +132,7 @@ func (h *Holding) kept(now time.Time) (all []cache.Snapshot, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
-		k.AsOf, k.TableDigest.Behind, k.Recorded = moment(one.AsOf), one.Behind, one.Recorded
+		k.AsOf, k.TableDigest.Behind, k.Recorded = shard.Past(moment(one.AsOf), now), one.Behind, one.Recorded
 		k.HeadDigest, k.HeldBack, k.Unjudged, k.Absent = one.Head, one.HeldBack, one.Unjudged, one.Absent
 		k.HoldUntil = moment(one.HoldUntil)
 		for i := range k.Resources {

@@ -149,3 +149,18 @@ func TestHeldAfterTheClockWasSet(t *testing.T) {
 		}
 	})
 }
+
+// TestHeldFromTheFuture: K12: content that a node has as of a moment to come was stamped by a clock that
+// was wrong, and is no newer than any other.
+func TestHeldFromTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := cache.Snapshot{Type: resource.TypeOf(resource.ClusterURL), Wildcard: true, Streams: []cache.SnapshotStream{{}}, AsOf: time.Now().Add(10 * time.Minute)}
+		text, err := json.Marshal(holdingOf("key", []cache.Snapshot{k}, nil, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || !all[0].AsOf.IsZero() {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}

@@ -319,6 +319,26 @@ type slow struct {
 	by time.Duration
 }
 
+// TestOfTheFuture: K12: a record that was made by a clock which was ahead, and has been set right since,
+// proves nothing of when its content was current.
+func TestOfTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead := time.Hour
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.Clock = func() time.Time { return time.Now().Add(ahead).Round(0) } }, clusters)
+		defer r.stop()
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(time.Minute)
+		for set, known := range map[time.Duration]bool{time.Hour: true, 0: false} {
+			ahead = set
+			all, err := r.keeper.Read(t.Context(), string(r.group.Key))
+			if err != nil || len(all) != 1 || all[0].AsOf.IsZero() == known {
+				t.Errorf("%s ahead: %+v, %v", set, all, err)
+			}
+		}
+	})
+}
+
 func (s slow) Load(ctx context.Context, key string, take func([]byte)) error {
 	select {
 	case <-time.After(s.by):

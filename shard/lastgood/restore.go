@@ -8,6 +8,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/pause"
+	"xdsrelay/shard"
 )
 
 // Restore applies the records of a key to a group that is new in this process; for other groups it
@@ -103,7 +104,7 @@ func (k *Keeper) read(ctx context.Context, key string, take func(cache.Snapshot)
 			return
 		}
 		k.metrics.read(outcomeOK)
-		kept.AsOf, kept.Recorded = k.cfg.Clock.Moment(at), true
+		kept.AsOf, kept.Recorded = shard.Past(k.cfg.Clock.Moment(at), time.Now()), true
 		kept = expiring(kept, k.cfg.Clock.Moment)
 		take(kept)
 	})
