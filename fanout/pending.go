@@ -36,7 +36,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		return q, nil
 	}
 	q = s.ask(ts.news(s.form, s.srv.bodyLimit()), h, now)
-	q.Spared, q.OmitAssumed = !s.relay && h.Spares(q.Since, s.srv.timeOf(s.since)), ts.claimsAssumed()
+	q.Spared = !s.relay && h.Spares(q.Since, s.srv.timeOf(s.since))
+	q.OmitAssumed = ts.claimsAssumed()
 	switch next.Act {
 	case conversation.AskNotes:
 		return s.notesLocked(ts, h, now)

@@ -193,18 +193,26 @@ func TestErrorTakenBackMeanwhile(t *testing.T) {
 	})
 }
 
+// backInAnOutage is a delta client that comes back with the endpoints "x", which the relay never had,
+// while the control plane cannot be reached.
+func backInAnOutage(t *testing.T) (*world, *xdstest.Stream) {
+	t.Helper()
+	w := newWorld(t, func(c *Config) { c.OriginTimeout = 2 * short })
+	s := w.open(true)
+	s.Subscribe(cds, "a")
+	w.asked(cds, "a")
+	w.change(cds, nil, cluster("a", 1))
+	s.Ack(has(t, s.Recv(t), "a"))
+	w.origin().Down(errGone)
+	s.Resume(eds, "", map[string]string{"x": version(t, endpoints("x", 1))}, "x")
+	return w, s
+}
+
 // TestErrorOfTheRelayIsTakenBack: the same of the relay's own error (K15), and of a delta
 // client that came back with the version that the origin then sends.
 func TestErrorOfTheRelayIsTakenBack(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		w := newWorld(t, func(c *Config) { c.OriginTimeout = 2 * short })
-		s := w.open(true)
-		s.Subscribe(cds, "a")
-		w.asked(cds, "a")
-		w.change(cds, nil, cluster("a", 1))
-		s.Ack(has(t, s.Recv(t), "a"))
-		w.origin().Down(errGone)
-		s.Resume(eds, "", map[string]string{"x": version(t, endpoints("x", 1))}, "x")
+		w, s := backInAnOutage(t)
 		s.Ack(hears(t, has(t, s.Recv(t)), "x", resource.CodeUnavailable))
 		synctest.Wait() // the ACK counts: what comes is compared with what the client has claimed
 		w.origin().Up()
@@ -242,14 +250,7 @@ func TestSilenceAfterAnErrorOfTheRelay(t *testing.T) {
 	for _, waits := range []bool{true, false} {
 		t.Run(fmt.Sprintf("waits for the error: %t", waits), func(t *testing.T) {
 			virtual(t, func(t *testing.T) {
-				w := newWorld(t, func(c *Config) { c.OriginTimeout = 2 * short })
-				s := w.open(true)
-				s.Subscribe(cds, "a")
-				w.asked(cds, "a")
-				w.change(cds, nil, cluster("a", 1))
-				s.Ack(has(t, s.Recv(t), "a"))
-				w.origin().Down(errGone)
-				s.Resume(eds, "", map[string]string{"x": version(t, endpoints("x", 1))}, "x")
+				w, s := backInAnOutage(t)
 				if waits {
 					s.Ack(hears(t, has(t, s.Recv(t)), "x", resource.CodeUnavailable))
 				}

@@ -204,8 +204,11 @@ func (t *Table) writtenLocked() time.Time {
 // such content was confirmed proves nothing: the owner cannot write to Redis.
 func (t *Table) outdatedLocked() bool {
 	a := t.tierHead
-	if a == nil || !a.behind || a.later {
-		return a != nil && a.behind
+	switch {
+	case a == nil || !a.behind:
+		return false
+	case a.later:
+		return true
 	}
 	now, written := time.Now(), a.head.At.Add(link.Noticed)
 	for by := range t.streams {

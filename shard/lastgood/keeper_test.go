@@ -313,12 +313,6 @@ func TestOld(t *testing.T) {
 	})
 }
 
-// slow is a store that is slow to read.
-type slow struct {
-	*memory
-	by time.Duration
-}
-
 // TestOfTheFuture: K12: a record that was made by a clock which was ahead, and has been set right since,
 // proves nothing of when its content was current.
 func TestOfTheFuture(t *testing.T) {
@@ -337,6 +331,12 @@ func TestOfTheFuture(t *testing.T) {
 			}
 		}
 	})
+}
+
+// slow is a store that is slow to read.
+type slow struct {
+	*memory
+	by time.Duration
 }
 
 func (s slow) Load(ctx context.Context, key string, take func([]byte)) error {
