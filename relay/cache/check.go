@@ -34,7 +34,9 @@ func (c *checker) complain(format string, args ...any) {
 func (t *Table) check() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	c := checker{table: t, wrong: append(t.store.Check(), t.demand.Check()...)}
+	c := checker{table: t, wrong: slices.Concat(t.store.Check(), t.demand.Check(), t.errored.Check(), t.notes.Check(t.store.Notes(), func(stream int, name string) bool {
+		return t.coveredLocked(stream, name, nil)
+	}))}
 	c.entries()
 	c.globs()
 	c.demand()
@@ -47,8 +49,7 @@ func (t *Table) check() []string {
 	return c.wrong
 }
 
-// entries checks who is a member of the wildcard set, and the sum of bytes besides the store and the
-// demand.
+// entries checks who is a member of the wildcard set.
 func (c *checker) entries() {
 	t := c.table
 	for name, e := range t.store.Entries() {
@@ -56,33 +57,6 @@ func (c *checker) entries() {
 			c.complain("%q is a member of the wildcard set: %t", name, e.Member)
 		}
 	}
-	bytes := c.resourceErrors() + int64(len(t.extra.fields))
-	for name := range t.errored.names {
-		bytes += erroredSize(name)
-	}
-	if bytes != t.bytes {
-		c.complain("%d bytes, but %d are counted", bytes, t.bytes)
-	}
-}
-
-// resourceErrors checks the resource errors.
-func (c *checker) resourceErrors() (bytes int64) {
-	t := c.table
-	last, n, locals := t.store.Notes()+1, 0, 0
-	for r := t.errorsByNote.newest; r != nil; r = r.place.next {
-		if n++; r.note >= last || !slices.Contains(t.resourceErrors[r.key], r) || !t.coveredLocked(r.stream, r.key, nil) {
-			c.complain("a remark on %q is out of place", r.about.Name)
-		}
-		if r.local {
-			locals++
-		}
-		last = r.note
-		bytes += r.size()
-	}
-	if n != t.errorsByNote.len || locals != t.localErrors {
-		c.complain("%d remarks, %d local, but %d and %d are counted", n, locals, t.errorsByNote.len, t.localErrors)
-	}
-	return bytes
 }
 
 // demand checks the index from names to subscriptions, and what waits for an answer.

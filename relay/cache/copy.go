@@ -52,7 +52,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 	mine := table.Copy{Stream: u.by, Version: res.Version, Res: res}
 	e := t.store.Get(res.Key)
 	gen, had := t.store.Gen(), e.TTL()
-	failed := t.forgetErrorsLocked(res.Key)
+	failed := t.notes.Forget(res.Key)
 	if e == nil || e.Res == nil {
 		t.store.Count(u.by, nil, res)
 		u.set(res.Key, table.State{Copy: mine, Member: wild})
@@ -79,7 +79,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 		mine.Res = other.Res
 	}
 	if !e.Res.SameContent(res) {
-		t.dismissLocked(e.Name)
+		t.errored.Dismiss(e.Name, t.group.cache.step)
 	}
 	t.store.Count(u.by, old, mine.Res)
 	u.show(e, table.State{Copy: mine, Second: other, Member: wild || e.Member})
@@ -100,9 +100,7 @@ func (u *updateTxn) again(e *table.Entry) {
 		}
 	}
 	u.set(e.Name, s)
-	if one := u.table.errored.names[e.Name]; one != nil {
-		one.from = 0
-	}
+	u.table.errored.ResentToAll(e.Name)
 }
 
 // drop releases the stream's copy of e, if it has one. A copy of another stream stays (D11).

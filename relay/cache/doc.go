@@ -9,8 +9,9 @@
 // and the table keeps its entries in the order of their last change. So applying a change, and
 // answering what changed since generation G, cost as much as there are changes, whatever the
 // table's size. An entry without a resource is a tombstone: the name is known to be absent. Package
-// table has the entries, and package demand what clients ask for and what each stream was asked,
-// without a lock; the Table is the lock and the clients.
+// table has the entries, package demand what clients ask for and what each stream was asked, and
+// package notes what clients are sent besides the resources, all without a lock; the Table is the lock
+// and the clients.
 //
 // A [Subscription] is a set of names, the wildcard, or both. Clients watch a table through a
 // [Watcher], which links them to a Subscription; equal subscriptions are one shared object. A
@@ -70,8 +71,8 @@
 //
 // Table.yielding, which serializes the search for names to drop, is taken before all of them. A
 // method whose name ends in Locked is called with the mu of its table held, unless its comment
-// names another lock. With the race detector, a use of the store or the demand of a table without its
-// mu panics, as does a change by a reader. [Config.Run], [Config.Wake], [Config.Alarm] and [Config.NamesNear]
+// names another lock. With the race detector, a use of the store, the demand or the notes of a table
+// without its mu panics, as does a change by a reader. [Config.Run], [Config.Wake], [Config.Alarm] and [Config.NamesNear]
 // are called without a lock.
 //
 // Nothing here blocks on a client or on the network. A writer changes the table, marks the

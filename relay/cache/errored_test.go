@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"xdsrelay/relay/cache/notes"
 	"xdsrelay/relay/resource"
 )
 
@@ -125,7 +126,7 @@ func TestErrorsThroughTheOwner(t *testing.T) {
 		}
 		owner, _ := node()
 		follower, opened := node()
-		<-time.After(onTheWay + 2*time.Second)
+		<-time.After(notes.OnTheWay + 2*time.Second)
 		owner.table.Learn(resource.Errored{Names: []string{"a"}, Age: time.Second})
 		var stream SharedErrors
 		follower.table.Learn(owner.table.Errored(&owner.w, &stream))
@@ -204,8 +205,8 @@ func TestLearnedErrorsAreBounded(t *testing.T) {
 		}
 		c.table.Learn(erroredNames(names...))
 	}
-	if n := len(c.table.errored.names); n > 10 || !c.table.errored.has("own") {
-		t.Errorf("%d names, of its own: %t", n, c.table.errored.has("own"))
+	if n, own := c.table.remembers("own"); n > 10 || !own {
+		t.Errorf("%d names, of its own: %t", n, own)
 	}
 	w.check()
 }
@@ -228,7 +229,7 @@ func TestOldStreamsAreSparedHeldErrors(t *testing.T) {
 			w.feed.TakeDemand(true, false)
 			w.apply(endpoints, versioned("a", "1", "1"))
 			expect(t, c.ask(t, Query{}), "a")
-			<-time.After(2 * onTheWay)
+			<-time.After(2 * notes.OnTheWay)
 			other := w.group.Snapshots()[0]
 			other.Resources[0].Errored, other.Resources[0].ErroredSince = true, try.since()
 			w.group.Renew([]Snapshot{other})
@@ -268,11 +269,11 @@ func TestKeptErrors(t *testing.T) {
 		t.Errorf("it holds %+v", got)
 	}
 	c := w.client(clusters, false, "a") // no client has asked for the rest
-	if !c.table.takenBackLocked("a") || c.table.errored.has("b") {
-		t.Errorf("it remembers %v", c.table.errored.names)
+	if n, a := c.table.remembers("a"); !a || n != 1 || c.table.saidOf("a") > 0 {
+		t.Errorf("it remembers %d names, a: %t, which has %d problems", n, a, c.table.saidOf("a"))
 	}
 	w.group.Renew([]Snapshot{errored(holds(clusters, true, now, res("b", "2"), res("a", "9")))})
-	if !c.table.errored.has("b") {
+	if _, b := c.table.remembers("b"); !b {
 		t.Error("what another node knows of an error was not learned")
 	}
 	w.check()

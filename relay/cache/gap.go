@@ -19,7 +19,7 @@ func (t *Table) gapOf(l *lost, e *table.Entry) (none table.Gap) {
 	if e == nil || e.Gen != l.gap.To || e.Denied || e.Structured() || len(l.res.Aliases) > 0 || l.res.TTL > 0 {
 		return none
 	}
-	if l.sent.Load() || t.errored.has(e.Name) || len(t.resourceErrors[e.Name]) > 0 {
+	if l.sent.Load() || t.errored.Has(e.Name) || len(t.notes.Of(e.Name)) > 0 {
 		return none
 	}
 	return l.gap

@@ -16,6 +16,20 @@ func (t *Table) entryOf(name string) *table.Entry {
 	return t.store.Get(name)
 }
 
+// remembers returns for how many names clients may remember an error, and whether name is among them.
+func (t *Table) remembers(name string) (all int, among bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.errored.Len(), t.errored.Has(name)
+}
+
+// saidOf returns how much was sent about a name besides the resource.
+func (t *Table) saidOf(name string) int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.notes.Of(name))
+}
+
 // newest is the generation of the table.
 func (t *Table) newest() uint64 {
 	t.mu.RLock()

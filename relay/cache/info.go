@@ -149,7 +149,7 @@ func (t *Table) info() TableInfo {
 		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
 		Bytes: t.bytesLocked(), Subscriptions: len(t.subs), Wildcard: t.demand.Wildcard().Demanded(), Names: t.demand.Len(), NamesShare: t.fullestLocked(),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
-		Stale: t.staleLocked(), Expiring: t.store.Expiring(), Expired: t.fed.Expired, ResourceErrors: t.errorsByNote.len,
+		Stale: t.staleLocked(), Expiring: t.store.Expiring(), Expired: t.fed.Expired, ResourceErrors: t.notes.Len(),
 	}
 	for l := range t.streams {
 		i.HeldRemovals += len(t.streams[l].guard.names)

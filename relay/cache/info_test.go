@@ -74,7 +74,6 @@ func TestCheckFindsDamage(t *testing.T) {
 		}
 	}
 	for want, damage := range map[string]func(*Table, *client){
-		"bytes":                      func(t *Table, _ *client) { t.bytes++ },
 		"beyond":                     func(*Table, *client) {},
 		"not wanted":                 locked(func(t *Table, _ *client) { t.demand = t.newDemand() }),
 		"nobody will ask":            locked(func(t *Table, _ *client) { t.demand.Discard("a") }),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"xdsrelay/relay/cache/notes"
 	"xdsrelay/relay/resource"
 )
 
@@ -114,7 +115,8 @@ func (t *Table) giveLocked(stream int, names []given) {
 			continue
 		}
 		t.demand.Shed(w, n, false)
-		t.noteErrorLocked(newResourceError(resource.NewError(w.Name(n), resource.CodeResourceExhausted, reasonYield), stream), t.woken)
+		about := resource.NewError(w.Name(n), resource.CodeResourceExhausted, reasonYield)
+		t.noteErrorLocked(notes.NewProblem(about, stream, notes.Error), t.woken)
 	}
 }
 
@@ -129,7 +131,7 @@ func (t *Table) askAgainLocked(names []string) {
 		if w == nil || !w.Shed() {
 			continue
 		}
-		t.forgetErrorsLocked(n)
+		t.notes.Forget(n)
 		if t.demand.AskAgain(w, n, t.unheardLocked(n)) {
 			t.nearLocked(w.Stream())
 		}

@@ -78,7 +78,7 @@ func (p *picker) look(e *table.Entry) (there bool, gen uint64) {
 	case there && !p.query.Rejected && e.Gap.Bridges(p.query.Since.Gen, p.query.Since.Removed):
 		gen = e.Gap.From // a client that has rejected an update may have rejected this removal
 	case there && p.query.Spared && !p.query.Rejected && gen == e.Gen:
-		gen = p.table.sparedFrom(e)
+		gen = p.table.errored.SparedFrom(e.Name, e.Gen)
 	case !there && p.sub.sawLocked(e):
 		gen = e.Gen
 	}

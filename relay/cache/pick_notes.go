@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/notes"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -14,7 +15,7 @@ import (
 type note struct {
 	number uint64
 	entry  *table.Entry
-	err    *resourceError
+	err    *notes.Problem
 }
 
 // pickNotes adds the notes since the position. No name may have both a resource and an error in one
@@ -31,9 +32,9 @@ func (p *picker) pickNotes() {
 		return
 	}
 	have := p.shown()
-	notes := p.notes(have)
-	cut := min(p.cut(notes, have), p.fits(notes))
-	for _, n := range notes {
+	all := p.notes(have)
+	cut := min(p.cut(all, have), p.fits(all))
+	for _, n := range all {
 		switch {
 		case n.number >= cut:
 			to.Noted = max(since, cut-1)
@@ -42,8 +43,8 @@ func (p *picker) pickNotes() {
 			p.out.Resources = append(p.out.Resources, n.entry.Res)
 		case n.entry != nil:
 			p.out.Heartbeats = append(p.out.Heartbeats, n.entry.Res)
-		case n.err.removal:
-			p.out.RemovedNames = append(p.out.RemovedNames, n.err.about.Raw)
+		case n.err.Kind == notes.Removal:
+			p.out.RemovedNames = append(p.out.RemovedNames, n.err.About.Raw)
 		default:
 			p.addError(n.err)
 		}
@@ -51,33 +52,33 @@ func (p *picker) pickNotes() {
 	p.pickExtra()
 }
 
-func (p *picker) addError(r *resourceError) {
-	p.out.Errors = append(p.out.Errors, r.about.Raw)
-	p.out.Failed = append(p.out.Failed, r.key)
-	if r.local {
+func (p *picker) addError(r *notes.Problem) {
+	p.out.Errors = append(p.out.Errors, r.About.Raw)
+	p.out.Failed = append(p.out.Failed, r.Name)
+	if r.Kind == notes.OwnError {
 		p.out.Locals++
 	}
 }
 
 // notes returns what the client must be sent besides the resources that it gets, oldest first.
-func (p *picker) notes(have map[string]struct{}) (notes []note) {
+func (p *picker) notes(have map[string]struct{}) (all []note) {
 	since := p.query.Since.Noted
 	if p.query.Timed && p.sub.heartbeat > since {
 		p.eachHeartbeat(since, func(e *table.Entry) {
 			if _, sent := have[e.Name]; !sent && p.heartbeatSuffices(e) {
-				notes = append(notes, note{number: e.TTLState.Noted, entry: e})
+				all = append(all, note{number: e.TTLState.Noted, entry: e})
 			}
 		})
 	}
 	if p.sub.noted > since {
-		p.eachError(since, func(r *resourceError) {
+		p.eachError(since, func(r *notes.Problem) {
 			if p.concerns(r) {
-				notes = append(notes, note{number: r.note, err: r})
+				all = append(all, note{number: r.Note(), err: r})
 			}
 		})
 	}
-	slices.SortFunc(notes, func(a, b note) int { return cmp.Compare(a.number, b.number) })
-	return notes
+	slices.SortFunc(all, func(a, b note) int { return cmp.Compare(a.number, b.number) })
+	return all
 }
 
 // eachHeartbeat calls f for the entries whose TTLs were renewed since a note: the newest of all, or
@@ -103,14 +104,14 @@ func (p *picker) eachHeartbeat(since uint64, f func(*table.Entry)) {
 }
 
 // eachError is eachHeartbeat for resource errors.
-func (p *picker) eachError(since uint64, f func(*resourceError)) {
+func (p *picker) eachError(since uint64, f func(*notes.Problem)) {
 	t, steps := p.table, 0
 	if !p.sub.key.wildcard && p.sub.globs == 0 {
-		for r := t.errorsByNote.newest; r != nil && r.note > since; r = r.place.next {
+		for r := t.notes.Newest(); r != nil && r.Note() > since; r = r.Older() {
 			if steps++; steps > len(p.sub.names)+8 {
 				for name := range p.sub.names {
-					for _, r := range t.resourceErrors[name] {
-						if r.note > since {
+					for _, r := range t.notes.Of(name) {
+						if r.Note() > since {
 							f(r)
 						}
 					}
@@ -119,7 +120,7 @@ func (p *picker) eachError(since uint64, f func(*resourceError)) {
 			}
 		}
 	}
-	for r := t.errorsByNote.newest; r != nil && r.note > since; r = r.place.next {
+	for r := t.notes.Newest(); r != nil && r.Note() > since; r = r.Older() {
 		f(r)
 	}
 }
@@ -132,29 +133,29 @@ func (p *picker) heartbeatSuffices(e *table.Entry) bool {
 }
 
 // concerns reports whether r must be sent to the client.
-func (p *picker) concerns(r *resourceError) bool {
+func (p *picker) concerns(r *notes.Problem) bool {
 	switch {
-	case r.local && p.query.Peer, !p.hears(r):
+	case r.Kind == notes.OwnError && p.query.Peer, !p.hears(r):
 		return false
 	case !p.query.Whole:
 		return true
-	case r.removal, r.local: // it would read as removal of what is missing (K15)
+	case r.Kind != notes.Error: // it would read as removal of what is missing (K15)
 		return false
 	}
-	return !p.has(r.key) // otherwise it is in the set (K8)
+	return !p.has(r.Name) // otherwise it is in the set (K8)
 }
 
 // hears reports whether the client asks for the name of r on its stream.
-func (p *picker) hears(r *resourceError) bool {
+func (p *picker) hears(r *notes.Problem) bool {
 	t := p.table
 	asked := func(name string) bool {
 		_, named := p.sub.names[name]
-		return named && t.demand.Get(name).Stream() == r.stream
+		return named && t.demand.Get(name).Stream() == r.Stream
 	}
-	if asked(r.key) {
+	if asked(r.Name) {
 		return true
 	}
-	return !r.local && (p.sub.key.wildcard && t.demand.Wildcard().Stream() == r.stream || p.sub.globs > 0 && asked(resource.GlobOf(r.key)))
+	return r.Kind != notes.OwnError && (p.sub.key.wildcard && t.demand.Wildcard().Stream() == r.Stream || p.sub.globs > 0 && asked(resource.GlobOf(r.Name)))
 }
 
 // has reports whether the client sees a resource with that name.
@@ -168,13 +169,13 @@ func (p *picker) has(name string) (yes bool) {
 
 // cut finds the first note that must not be in this answer. It adds the heartbeats before that to
 // have, the names of the resources in it.
-func (p *picker) cut(notes []note, have map[string]struct{}) uint64 {
-	for _, n := range notes {
+func (p *picker) cut(all []note, have map[string]struct{}) uint64 {
+	for _, n := range all {
 		if n.entry != nil {
 			have[n.entry.Name] = struct{}{}
 			continue
 		}
-		if _, both := have[n.err.key]; both && !p.query.Whole {
+		if _, both := have[n.err.Name]; both && !p.query.Whole {
 			return n.number // for a complete set see updateBits
 		}
 		if p.query.KeepRemoved {
@@ -185,12 +186,12 @@ func (p *picker) cut(notes []note, have map[string]struct{}) uint64 {
 }
 
 // fits finds the first note for which there is no room.
-func (p *picker) fits(notes []note) uint64 {
+func (p *picker) fits(all []note) uint64 {
 	if p.query.Limit <= 0 || p.query.Whole {
 		return math.MaxUint64
 	}
 	size := p.size()
-	for _, n := range notes {
+	for _, n := range all {
 		if used := size; used > 0 && used+n.size() > p.query.Limit {
 			return n.number
 		}
@@ -204,7 +205,7 @@ func (n note) size() int {
 	if n.entry != nil {
 		return n.entry.Res.WireSize()
 	}
-	return len(n.err.about.Raw) + removedSize
+	return len(n.err.About.Raw) + removedSize
 }
 
 // shown returns the names of the resources in the answer.
@@ -219,30 +220,30 @@ func (p *picker) shown() map[string]struct{} {
 // pickExtra adds unknown fields of responses, for clients that get an answer anyway, unless the
 // fields arrived alone.
 func (p *picker) pickExtra() {
-	x := &p.table.extra
-	if x.note <= p.query.Since.Noted || p.query.Whole || p.out.Empty() && !(x.alone && x.note <= p.sub.noted) {
+	x := p.table.notes.Extra()
+	if x.Note <= p.query.Since.Noted || p.query.Whole || p.out.Empty() && !(x.Alone && x.Note <= p.sub.noted) {
 		return
 	}
-	p.out.Extra = x.fields
-	p.out.To.Noted = max(p.out.To.Noted, x.note)
+	p.out.Extra = x.Fields
+	p.out.To.Noted = max(p.out.To.Noted, x.Note)
 }
 
 // pickForcedErrors adds the errors about the forced names (B18, B35), as far as the notes since the
 // position do not.
 func (p *picker) pickForcedErrors() {
-	if len(p.table.resourceErrors) == 0 {
+	if p.table.notes.Len() == 0 {
 		return
 	}
 	var later []string
 	for _, name := range p.query.Force.list() {
-		for _, r := range p.table.resourceErrors[name] {
-			if r.removal || r.note > p.query.Since.Noted || !p.concerns(r) || p.out.Withheld.has(name) {
+		for _, r := range p.table.notes.Of(name) {
+			if !r.IsError() || r.Note() > p.query.Since.Noted || !p.concerns(r) || p.out.Withheld.has(name) {
 				continue
 			}
 			switch {
 			case p.has(name):
 				// The resource is sent now, and the error after that.
-				p.out.To.Noted = min(p.out.To.Noted, r.note-1)
+				p.out.To.Noted = min(p.out.To.Noted, r.Note()-1)
 			case p.query.KeepRemoved:
 				later = append(later, name)
 			default:

@@ -125,12 +125,12 @@ func (m *machine) renew(t *rapid.T) {
 // up to where removals had been forgotten before.
 func (m *machine) reapNotes(floor uint64) {
 	for n := range m.model.errors {
-		if m.model.wants[n] == nil && m.table.resourceErrors[n] == nil {
+		if m.model.wants[n] == nil && m.table.saidOf(n) == 0 {
 			delete(m.model.errors, n)
 		}
 	}
 	for n := range m.model.refused {
-		if _, known := m.table.errored.names[n]; !known {
+		if _, known := m.table.remembers(n); !known {
 			delete(m.model.refused, n) // there were too many
 		}
 	}

@@ -340,7 +340,7 @@ func TestResourceErrorsAreBounded(t *testing.T) {
 	for i := range 100 {
 		w.refuse(clusters, refusal(string(rune('A'+i)), 14))
 	}
-	if n := w.cache.GroupInfos()[0].Tables[0].ResourceErrors; n > 12 || len(w.group.Table(clusters).resourceErrors["kept"]) != 1 {
-		t.Fatalf("%d remarks, of which the one that is wanted: %v", n, w.group.Table(clusters).resourceErrors["kept"])
+	if n := w.cache.GroupInfos()[0].Tables[0].ResourceErrors; n > 12 || w.group.Table(clusters).saidOf("kept") != 1 {
+		t.Fatalf("%d problems, of which %d of the name that is wanted", n, w.group.Table(clusters).saidOf("kept"))
 	}
 }

@@ -128,7 +128,7 @@ func (r *pendingRestore) addTo(k *Snapshot, t *Table) {
 			bits |= 1 << stream
 		}
 		if bits != 0 {
-			one.Streams, one.Errored, one.ErroredSince = bits, t.errored.has(key), t.errored.sinceOf(key)
+			one.Streams, one.Errored, one.ErroredSince = bits, t.errored.Has(key), t.errored.Since(key)
 			k.Resources = append(k.Resources, one)
 		}
 	}

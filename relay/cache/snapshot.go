@@ -104,7 +104,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		if e.Res == nil {
 			continue
 		}
-		r := SnapshotResource{Resource: e.Res, Errored: t.errored.has(e.Name), ErroredSince: t.errored.sinceOf(e.Name)}
+		r := SnapshotResource{Resource: e.Res, Errored: t.errored.Has(e.Name), ErroredSince: t.errored.Since(e.Name)}
 		for _, h := range e.Copies() {
 			r.Streams |= 1 << h.Stream
 			seen[h.Stream] = seen[h.Stream].Add(e.Res.Member())

@@ -125,8 +125,8 @@ func (k *subKey) drop(s *seeds, name string) {
 // held.
 func (t *Table) placeLocked(s *Subscription) {
 	s.gen, s.updates = t.store.Gen(), updateBits{newest: t.updates.n}
-	if r := t.errorsByNote.newest; r != nil {
-		s.noted = r.note
+	if r := t.notes.Newest(); r != nil {
+		s.noted = r.Note()
 	}
 	if e := t.store.NewestHeartbeat(); e != nil {
 		s.heartbeat = e.TTLState.Noted

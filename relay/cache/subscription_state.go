@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/notes"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -48,7 +49,7 @@ type SubscriptionState struct {
 	// versions prove nothing: the tier head is newer than what the whole table was restored from, or
 	// the control plane cannot bring what is newer yet.
 	ByNameToo bool
-	shown     shown // see Spares
+	resent    notes.Resent // see Spares
 }
 
 // State returns the state of w's subscription. The cost does not depend on the table's size.
@@ -68,7 +69,7 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 			h.Unsettled = at
 		}
 	}
-	h.shown = t.errored.shown
+	h.resent = t.errored.Resent()
 	h.Behind, h.ByNameToo = t.behindUntilLocked(time.Now())
 	if h.Known && !s.private {
 		t.mu.RUnlock()

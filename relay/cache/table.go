@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/demand"
+	"xdsrelay/relay/cache/notes"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
@@ -22,7 +23,8 @@ type Table struct {
 	mu rwMutex
 	// Guarded by mu: the content from the control plane.
 	store   table.Store
-	bytes   int64 // of everything else
+	notes   notes.Notes   // see resource_error.go
+	errored notes.Errored // see errored.go
 	fed     Stats
 	history history
 	// rejected holds, by canonical name, the problems of names whose newest copies could not be
@@ -32,16 +34,11 @@ type Table struct {
 	updates recentUpdates // guarded by mu
 
 	// Guarded by mu: what clients are sent without a change of a resource; see resource_error.go.
-	ttlTimer       *time.Timer                 // fires at the first deadline
-	holding        *time.Timer                 // see settleRestoredLocked
-	resourceErrors map[string][]*resourceError // by name
-	errorsByNote   list[resourceError]         // all of these, by their notes
-	localErrors    int                         // resource errors of the relay's own
-	holds          bool                        // see takeHoldsLocked
-	lost           map[string]*lost            // what was removed shortly before; nil: nothing; see children.go
-	leftOpen       atomic.Bool                 // see leaveOpen
-	errored        errored
-	extra          extra
+	ttlTimer *time.Timer      // fires at the first deadline
+	holding  *time.Timer      // see settleRestoredLocked
+	holds    bool             // see takeHoldsLocked
+	lost     map[string]*lost // what was removed shortly before; nil: nothing; see children.go
+	leftOpen atomic.Bool      // see leaveOpen
 
 	// Guarded by mu: the interest of clients.
 	subs      map[subKey]*Subscription
@@ -82,10 +79,7 @@ func newTable(g *Group, t *resource.Type) *Table {
 	n := len(g.cache.cfg.Streams)
 	made := &Table{
 		Type: t, group: g, seeds: newSeeds(),
-		resourceErrors: make(map[string][]*resourceError),
-		errored:        errored{names: make(map[string]*erroredName)},
-		errorsByNote:   list[resourceError]{at: errorLink},
-
+		notes: notes.New(), errored: notes.NewErrored(),
 		subs:    make(map[subKey]*Subscription),
 		streams: make([]typeStreamState, n),
 		waiting: make(map[*Subscription]struct{}),
@@ -104,6 +98,8 @@ func newTable(g *Group, t *resource.Type) *Table {
 func (t *Table) guard() {
 	t.store.Guard(t.mu.MustHold)
 	t.demand.Guard(t.mu.MustHold)
+	t.notes.Guard(t.mu.MustHold)
+	t.errored.Guard(t.mu.MustHold)
 }
 
 // nextID numbers the contents of subscriptions across all tables.
@@ -237,7 +233,9 @@ func (t *Table) emptyLocked(e *table.Entry) {
 }
 
 // bytesLocked estimates the memory of the content and the interest.
-func (t *Table) bytesLocked() int64 { return t.store.Bytes() + t.demand.Bytes() + t.bytes }
+func (t *Table) bytesLocked() int64 {
+	return t.store.Bytes() + t.demand.Bytes() + t.notes.Bytes() + t.errored.Bytes()
+}
 
 const (
 	tableSize = 2 << 10

@@ -50,7 +50,7 @@ func (t *Table) Digest() TableDigest {
 
 func (t *Table) tableDigestLocked() TableDigest {
 	return TableDigest{
-		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.sum, Version: t.wildVersionLocked(),
+		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.Digest(), Version: t.wildVersionLocked(),
 		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.tierHead != nil && t.tierHead.behind, Ahead: t.tierHead.ahead(), Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
 }

@@ -41,7 +41,7 @@ func (u *updateTxn) heartbeat(res *resource.Resource) {
 	if h == nil || res.Version != "" && res.Version != h.Version {
 		return
 	}
-	if u.table.forgetErrorsLocked(e.Name) && e.Res != nil { // it exists after all (C16)
+	if u.table.notes.Forget(e.Name) && e.Res != nil { // it exists after all (C16)
 		u.again(e)
 	}
 	u.table.streams[u.by].guard.release(e.Name)

@@ -1,6 +1,9 @@
 package cache
 
-import "xdsrelay/relay/resource"
+import (
+	"xdsrelay/relay/cache/notes"
+	"xdsrelay/relay/resource"
+)
 
 // errUnreachable is the error for names whose control plane cannot be asked.
 const errUnreachable = "the relay cannot reach the origin of this resource"
@@ -18,9 +21,8 @@ func (t *Table) GiveUp(w *Watcher) {
 	}
 	for name := range inSteps(t, &t.mu, &s.names) {
 		if t.mustGiveUpLocked(name) {
-			r := newResourceError(resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable), t.demand.Get(name).Stream())
-			r.local = true
-			t.noteErrorLocked(r, woken)
+			about := resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable)
+			t.noteErrorLocked(notes.NewProblem(about, t.demand.Get(name).Stream(), notes.OwnError), woken)
 		}
 	}
 	t.group.cache.wake(woken)
@@ -33,8 +35,8 @@ func (t *Table) mustGiveUpLocked(name string) bool {
 	if w == nil || w.Stream() == Nobody || t.store.Knows(name) {
 		return false
 	}
-	for _, r := range t.resourceErrors[name] {
-		if !r.removal && r.about.Variant == "" {
+	for _, r := range t.notes.Of(name) {
+		if r.IsError() && r.About.Variant == "" {
 			return false
 		}
 	}
@@ -46,17 +48,10 @@ func (t *Table) mustGiveUpLocked(name string) bool {
 func (g *Group) forgetLocalErrors(stream int) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		none := t.localErrors == 0
+		none := t.notes.Own() == 0
 		t.mu.RUnlock()
-		if none {
-			continue
-		}
-		for _, all := range inSteps(t, &t.mu, &t.resourceErrors) {
-			for _, r := range all { // a copy remains where some are dropped
-				if r.local && r.stream == stream {
-					t.dropErrorLocked(r)
-				}
-			}
+		if !none {
+			t.dropProblems(func(r *notes.Problem) bool { return r.Kind == notes.OwnError && r.Stream == stream })
 		}
 	}
 }

@@ -48,8 +48,8 @@ func (s *Store) EachOf(name string, f func(*Entry)) {
 	if g == nil {
 		return
 	}
-	for e := g.members.newest; e != nil; {
-		next := e.urn.place.next // f may forget e
+	for e := g.members.Newest(); e != nil; {
+		next := e.urn.place.Older // f may forget e
 		f(e)
 		e = next
 	}

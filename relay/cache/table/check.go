@@ -77,8 +77,8 @@ func (c *checker) entries() {
 	if aliased != 0 {
 		c.complain("the index of aliases has %d entries too many", -aliased)
 	}
-	if live != s.live || dead != s.tombstones.len || live+dead != s.changes.len {
-		c.complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, s.live, s.tombstones.len, s.changes.len)
+	if live != s.live || dead != s.tombstones.Len() || live+dead != s.changes.Len() {
+		c.complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, s.live, s.tombstones.Len(), s.changes.Len())
 	}
 	if digest != s.digest || members != s.members {
 		c.complain("the digest does not fit the resources, or %d members are not %d", members, s.members)
@@ -109,14 +109,14 @@ func (c *checker) copies(e *Entry) {
 func (c *checker) heartbeats() {
 	s := c.store
 	last, n := s.notes+1, 0
-	for e := s.heartbeats.newest; e != nil; e = e.OlderHeartbeat() {
+	for e := s.heartbeats.Newest(); e != nil; e = e.OlderHeartbeat() {
 		if n++; e.TTLState.Noted >= last || !e.TTLState.listed || s.entries[e.Name] != e || e.TTLState.ChangedAt > e.TTLState.Noted {
 			c.complain("%q is out of place in the list of heartbeats", e.Name)
 		}
 		last = e.TTLState.Noted
 	}
-	if n != s.heartbeats.len {
-		c.complain("the list of heartbeats holds %d entries, not %d", n, s.heartbeats.len)
+	if n != s.heartbeats.Len() {
+		c.complain("the list of heartbeats holds %d entries, not %d", n, s.heartbeats.Len())
 	}
 	ending := 0
 	for name, e := range s.entries {
@@ -144,23 +144,23 @@ func (c *checker) heartbeats() {
 func (c *checker) lists() {
 	s := c.store
 	last, n := s.gen+1, 0
-	for e := s.changes.newest; e != nil; e = e.Older() {
+	for e := s.changes.Newest(); e != nil; e = e.Older() {
 		if n++; e.Gen >= last || e.First > e.Gen || s.entries[e.Name] != e {
 			c.complain("%q is out of place in the list of changes", e.Name)
 		}
 		last = e.Gen
 	}
-	if n != s.changes.len {
-		c.complain("the list of changes holds %d entries, not %d", n, s.changes.len)
+	if n != s.changes.Len() {
+		c.complain("the list of changes holds %d entries, not %d", n, s.changes.Len())
 	}
 	n = 0
-	for e := s.tombstones.newest; e != nil; e = e.tombstones.next {
+	for e := s.tombstones.Newest(); e != nil; e = e.tombstones.Older {
 		if n++; e.Res != nil || s.entries[e.Name] != e {
 			c.complain("%q is in the list of tombstones", e.Name)
 		}
 	}
-	if n != s.tombstones.len {
-		c.complain("the list of tombstones holds %d entries, not %d", n, s.tombstones.len)
+	if n != s.tombstones.Len() {
+		c.complain("the list of tombstones holds %d entries, not %d", n, s.tombstones.Len())
 	}
 }
 
@@ -192,8 +192,8 @@ func (c *checker) globs() {
 				live++
 			}
 		}
-		if n != g.members.len || n != members[name] || live != g.live || g.Name != name {
-			c.complain("the glob %q has %d members, %d of them alive, but counts %d and %d", name, n, live, g.members.len, g.live)
+		if n != g.members.Len() || n != members[name] || live != g.live || g.Name != name {
+			c.complain("the glob %q has %d members, %d of them alive, but counts %d and %d", name, n, live, g.members.Len(), g.live)
 		}
 		if n == 0 && !s.wanted(name) {
 			c.complain("the glob %q is empty and not wanted", name)

@@ -18,15 +18,15 @@ func TestCheckFindsDamage(t *testing.T) {
 		"bytes":                    func(s *Store) { s.bytes++ },
 		"changed at generation 99": func(s *Store) { s.entries["a"].Gen = 99 },
 		"out of place": func(s *Store) {
-			s.changes.newest.Gen = 0
+			s.changes.Newest().Gen = 0
 			s.entries["a"].Gen = 0
-			s.changes.oldest.Gen = 1
+			s.changes.Oldest().Gen = 1
 		},
 		"for some clients later": func(s *Store) { s.entries["a"].Wild = 99 },
 		"alias":                  func(s *Store) { clear(s.aliases) },
-		"list of tombstones":     func(s *Store) { s.tombstones.oldest.Res = s.entries["a"].Res },
-		"list of changes holds":  func(s *Store) { s.changes.len++ },
-		"list of heartbeats":     func(s *Store) { s.heartbeats.len++ },
+		"list of tombstones":     func(s *Store) { s.tombstones.Oldest().Res = s.entries["a"].Res },
+		"list of changes holds":  func(s *Store) { s.changes.Newest().changes.Older = nil },
+		"list of heartbeats":     func(s *Store) { s.heartbeats.Newest().TTLState.Noted = 99 },
 		"expires at":             func(s *Store) { s.entries["a"].TTLState.at = -1 },
 		"lives end":              func(s *Store) { s.deadlines = append(s.deadlines, s.deadlines[0]) },
 		"must not be kept":       func(s *Store) { s.SetUncacheable("x", []string{"x"}) },

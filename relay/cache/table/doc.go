@@ -15,7 +15,7 @@
 //
 // # Files
 //
-//	entries      entry.go, copy.go, list.go
+//	entries      entry.go, copy.go
 //	the store    store.go, tombstones.go, scan.go
 //	other names  aliases.go, glob.go
 //	TTLs         ttl.go

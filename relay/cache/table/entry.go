@@ -1,6 +1,9 @@
 package table
 
-import "xdsrelay/relay/resource"
+import (
+	"xdsrelay/relay/cache/list"
+	"xdsrelay/relay/resource"
+)
 
 // Entry is one name in a store: a resource, or the knowledge that the name is absent. The latter is
 // a tombstone, which stays so that clients can be notified. Only the [Store] changes an Entry.
@@ -37,14 +40,14 @@ type Entry struct {
 	// refuses to show it, and has not removed it (K8).
 	Denied bool
 
-	changes, tombstones link[Entry]
+	changes, tombstones list.Link[Entry]
 }
 
 // Older is the entry that changed before e did; nil if e is the oldest.
-func (e *Entry) Older() *Entry { return e.changes.next }
+func (e *Entry) Older() *Entry { return e.changes.Older }
 
 // Newer is the entry that changed after e did; nil if e is the newest.
-func (e *Entry) Newer() *Entry { return e.changes.prev }
+func (e *Entry) Newer() *Entry { return e.changes.Newer }
 
 // State is what is known of a name: a resource, or that the name is absent when there is none.
 type State struct {
@@ -86,3 +89,9 @@ type Gap struct{ From, To uint64 }
 func (g Gap) Bridges(gen, removed uint64) bool {
 	return g.From > 0 && g.From <= gen && removed < g.To
 }
+
+// The links of an entry in the lists of a store and of a glob.
+func changesLink(e *Entry) *list.Link[Entry]   { return &e.changes }
+func tombstoneLink(e *Entry) *list.Link[Entry] { return &e.tombstones }
+func heartbeatLink(e *Entry) *list.Link[Entry] { return &e.TTLState.heartbeats }
+func memberLink(e *Entry) *list.Link[Entry]    { return &e.urn.place }

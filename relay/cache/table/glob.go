@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 
+	"xdsrelay/relay/cache/list"
 	"xdsrelay/relay/resource"
 )
 
@@ -16,22 +17,22 @@ type structure struct {
 	glob *Glob // that covers the name; nil for globs themselves
 	// spelled is how the control plane spells the resource, "" if it never did.
 	spelled string
-	place   link[Entry]
+	place   list.Link[Entry]
 }
 
 // Glob is all that is known below one level.
 type Glob struct {
 	Name    string
-	members list[Entry] // tombstones included
-	live    int         // of these, resources
-	floor   uint64      // tombstones up to here may be gone
+	members list.List[Entry] // tombstones included
+	live    int              // of these, resources
+	floor   uint64           // tombstones up to here may be gone
 }
 
 // Live is the number of its resources.
 func (g *Glob) Live() int { return g.live }
 
 // Len is the number of its members, including tombstones.
-func (g *Glob) Len() int { return g.members.len }
+func (g *Glob) Len() int { return g.members.Len() }
 
 // Floor is a generation: tombstones of members up to it may be forgotten.
 func (g *Glob) Floor() uint64 { return g.floor }
@@ -39,7 +40,7 @@ func (g *Glob) Floor() uint64 { return g.floor }
 // Members iterates over its members, including tombstones, the newest first.
 func (g *Glob) Members() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		for e := g.members.newest; e != nil; e = e.urn.place.next {
+		for e := g.members.Newest(); e != nil; e = e.urn.place.Older {
 			if !yield(e) {
 				return
 			}
@@ -122,7 +123,7 @@ func (s *Store) AddGlob(name string) {
 func (s *Store) globFor(name string) *Glob {
 	g := s.globs[name]
 	if g == nil {
-		g = &Glob{Name: name, members: list[Entry]{at: memberLink}}
+		g = &Glob{Name: name, members: list.New(memberLink)}
 		if s.globs == nil {
 			s.globs = make(map[string]*Glob)
 		}
@@ -139,7 +140,7 @@ func (s *Store) indexGlob(e *Entry) {
 	e.urn = &structure{}
 	if name := resource.GlobOf(e.Name); name != "" {
 		e.urn.glob = s.globFor(name)
-		e.urn.glob.members.push(e)
+		e.urn.glob.members.Push(e)
 	}
 }
 
@@ -149,14 +150,14 @@ func (s *Store) unindexGlob(e *Entry) {
 	if g == nil {
 		return
 	}
-	g.members.remove(e)
+	g.members.Remove(e)
 	s.DropGlob(g.Name)
 }
 
 // DropGlob forgets a glob if there is nothing to know about it.
 func (s *Store) DropGlob(name string) {
 	s.guard.Writing()
-	if g := s.globs[name]; g != nil && g.members.len == 0 && !s.wanted(name) {
+	if g := s.globs[name]; g != nil && g.members.Len() == 0 && !s.wanted(name) {
 		delete(s.globs, name)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/guarded"
+	"xdsrelay/relay/cache/list"
 	"xdsrelay/relay/resource"
 )
 
@@ -24,8 +25,8 @@ type Store struct {
 	moved      uint64              // how often a copy has replaced entries
 	aliases    map[string][]*Entry // see EachOf
 	globs      map[string]*Glob    // of all structured names, and the globs with interest
-	changes    list[Entry]         // every entry, by generation
-	tombstones list[Entry]         // tombstones only, roughly by age
+	changes    list.List[Entry]    // every entry, by generation
+	tombstones list.List[Entry]    // tombstones only, roughly by age
 	floor      uint64              // tombstones up to here may be gone
 	// aliasFloor is the same for tombstones that clients may know by an alias.
 	aliasFloor uint64
@@ -40,9 +41,9 @@ type Store struct {
 
 	// A note is the number of something that clients are sent without a change of a resource. It
 	// grows with each.
-	notes      uint64      // number of the newest note
-	heartbeats list[Entry] // entries that clients know with a TTL, by their newest note
-	deadlines  deadlines   // of all copies that have one
+	notes      uint64           // number of the newest note
+	heartbeats list.List[Entry] // entries that clients know with a TTL, by their newest note
+	deadlines  deadlines        // of all copies that have one
 }
 
 // Guard makes each use of the store call check, which panics if the goroutine must not use it: changes
@@ -56,9 +57,9 @@ func New(typ *resource.Type, streams int, wanted func(name string) bool) Store {
 		fullState: typ.FullState, wanted: wanted,
 		entries:    make(map[string]*Entry),
 		aliases:    make(map[string][]*Entry),
-		changes:    list[Entry]{at: changesLink},
-		tombstones: list[Entry]{at: tombstoneLink},
-		heartbeats: list[Entry]{at: heartbeatLink},
+		changes:    list.New(changesLink),
+		tombstones: list.New(tombstoneLink),
+		heartbeats: list.New(heartbeatLink),
 		sums:       make([]Sum, streams),
 	}
 }
@@ -97,7 +98,7 @@ func (s *Store) Live() int {
 // Tombstones is the number of names that are known to be absent.
 func (s *Store) Tombstones() int {
 	s.guard.Reading()
-	return s.tombstones.len
+	return s.tombstones.Len()
 }
 
 // Bytes estimates the memory of the store.
@@ -135,14 +136,14 @@ func (s *Store) Floors() (all, aliases uint64) {
 // Newest is the entry that changed last, nil if there is none; see [Entry.Older].
 func (s *Store) Newest() *Entry {
 	s.guard.Reading()
-	return s.changes.newest
+	return s.changes.Newest()
 }
 
 // Oldest is the entry that has not changed for the longest time, nil if there is none; see
 // [Entry.Newer].
 func (s *Store) Oldest() *Entry {
 	s.guard.Reading()
-	return s.changes.oldest
+	return s.changes.Oldest()
 }
 
 // Note begins a note, and returns its number.
@@ -163,9 +164,9 @@ func (s *Store) Notes() uint64 {
 func (s *Store) Open(name string) (e *Entry, added bool) {
 	s.guard.Writing()
 	if e = s.entries[name]; e != nil {
-		s.changes.remove(e)
+		s.changes.Remove(e)
 		if e.Res == nil {
-			s.tombstones.remove(e)
+			s.tombstones.Remove(e)
 		}
 		return e, false
 	}
@@ -201,7 +202,7 @@ func (s *Store) Put(e *Entry, st State, first uint64, now time.Time) (old *resou
 	s.SetCopies(e, st)
 	e.Gap = Gap{}
 	e.Gen, e.First, e.Changed = s.gen, first, now.UnixMilli()
-	s.changes.push(e)
+	s.changes.Push(e)
 	s.countGlob(e, old)
 	if res != nil && e.urn != nil {
 		e.urn.spelled = res.Name

@@ -7,7 +7,7 @@ const tombstonesAtOnce = 4
 // AddTombstone makes an entry that was put without a resource a tombstone.
 func (s *Store) AddTombstone(e *Entry) {
 	s.guard.Writing()
-	s.tombstones.push(e)
+	s.tombstones.Push(e)
 }
 
 // Reap bounds the tombstones, and calls forgotten with the names of those that it forgets.
@@ -22,13 +22,13 @@ func (s *Store) Reap(least, interests int, forgotten func(name string)) {
 		limit += s.sums[i].Denied
 	}
 	for range tombstonesAtOnce {
-		e := s.tombstones.oldest
+		e := s.tombstones.Oldest()
 		switch {
-		case s.tombstones.len <= limit:
+		case s.tombstones.Len() <= limit:
 			return
 		case s.wanted(e.Name) || e.Denied || s.uncacheable[e.Name] == e.Name:
-			s.tombstones.remove(e)
-			s.tombstones.push(e)
+			s.tombstones.Remove(e)
+			s.tombstones.Push(e)
 			continue
 		}
 		s.Expire(e)
@@ -55,11 +55,11 @@ func (s *Store) Forget(e *Entry) {
 	s.ClearUncacheable(e.Name)
 	s.Empty(e)
 	s.SetCopies(e, State{})
-	s.tombstones.remove(e)
+	s.tombstones.Remove(e)
 	s.unindex(e, e.Former)
 	s.unindexGlob(e)
 	s.keepLast(e, nil, nil)
-	s.changes.remove(e)
+	s.changes.Remove(e)
 	s.bytes -= entrySize(e.Name)
 	delete(s.entries, e.Name)
 	delete(s.fitted, e.Name)
@@ -82,5 +82,5 @@ func (s *Store) Empty(e *Entry) {
 	s.live--
 	s.bytes -= int64(e.Res.Size())
 	s.SetCopies(e, State{})
-	s.tombstones.push(e)
+	s.tombstones.Push(e)
 }

@@ -3,6 +3,8 @@ package table
 import (
 	"container/heap"
 	"time"
+
+	"xdsrelay/relay/cache/list"
 )
 
 // TTLState is the extra state of a copy with a TTL. It outlives a TTL that was withdrawn, because
@@ -19,7 +21,7 @@ type TTLState struct {
 	// or was withdrawn (F2).
 	listed           bool
 	Noted, ChangedAt uint64
-	heartbeats       link[Entry]
+	heartbeats       list.Link[Entry]
 }
 
 // ttlStateSize estimates the memory of the TTL state of a copy, in bytes.
@@ -127,7 +129,7 @@ func (s *Store) NoteTTL(e *Entry, changed bool) (note uint64) {
 	s.unlist(l)
 	s.notes++
 	l.Noted, l.listed = s.notes, true
-	s.heartbeats.push(e)
+	s.heartbeats.Push(e)
 	if changed {
 		l.ChangedAt = s.notes
 	}
@@ -137,16 +139,16 @@ func (s *Store) NoteTTL(e *Entry, changed bool) (note uint64) {
 // NewestHeartbeat is the entry whose TTL has the newest note, nil if there is none.
 func (s *Store) NewestHeartbeat() *Entry {
 	s.guard.Reading()
-	return s.heartbeats.newest
+	return s.heartbeats.Newest()
 }
 
 // OlderHeartbeat is the entry whose TTL has the note before that of e's; nil if e is the oldest.
-func (e *Entry) OlderHeartbeat() *Entry { return e.TTLState.heartbeats.next }
+func (e *Entry) OlderHeartbeat() *Entry { return e.TTLState.heartbeats.Older }
 
 // unlist removes l, which clients saw, from the list of notes.
 func (s *Store) unlist(l *TTLState) {
 	if l.listed {
-		s.heartbeats.remove(l.Entry)
+		s.heartbeats.Remove(l.Entry)
 		l.listed = false
 	}
 }
