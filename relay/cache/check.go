@@ -40,8 +40,8 @@ func (t *Table) check() []string {
 	c.entries()
 	c.globs()
 	c.demand()
-	if a := t.tierHead; a != nil && a.now != t.store.All() {
-		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.now.Hex(), t.store.All().Hex())
+	if a := t.tierHead.Comparison; a != nil && a.Now() != t.store.All() {
+		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.Now().Hex(), t.store.All().Hex())
 	}
 	for key, s := range t.subs {
 		c.subscription(key, s)

@@ -368,9 +368,7 @@ func (t *Table) dropIfUnusedLocked(s *Subscription) {
 	}
 	delete(t.subs, s.key)
 	delete(t.waiting, s)
-	if t.tierHead != nil {
-		delete(t.tierHead.waiting, s)
-	}
+	delete(t.tierHead.waiting, s)
 	if len(s.names) > t.group.cache.step {
 		t.retireLocked(s)
 		return

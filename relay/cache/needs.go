@@ -148,7 +148,7 @@ func (t *Table) lacksLocked(by int) Need {
 		return NeedNothing
 	case t.demand.Stream(by).Unanswered() > 0, t.demand.LacksWildcard(by):
 		return NeedContent
-	case stream.confidence.Missed(), t.tierHead != nil && t.tierHead.behind:
+	case stream.confidence.Missed(), t.behindLocked():
 		return NeedNewer
 	}
 	return NeedNothing
@@ -182,7 +182,7 @@ func (t *Table) streamAsOfLocked(by int, now time.Time) time.Time {
 	stream := &t.streams[by]
 	e := confidence.Evidence{Up: up, Lost: lost, Mirrored: stream.mirroredAsOf}
 	if stream.confidence.FromLastGood() {
-		e.Written = t.writtenLocked()
+		e.Written = t.tierHead.Written()
 	}
 	return stream.confidence.AsOf(now, e)
 }

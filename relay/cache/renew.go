@@ -196,11 +196,11 @@ func (g *Group) headOf(url string) *resource.Digest {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.tierHead == nil || t.tierHead.since.IsZero() {
+	head, known := t.tierHead.Head()
+	if !known {
 		return nil
 	}
-	head := t.tierHead.head.Digest
-	return &head
+	return &head.Digest
 }
 
 func boolRank(b bool) int {
@@ -315,7 +315,7 @@ func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
 	case stream.confidence.Missed() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(link.Noticed)):
 		return true
 	}
-	if t.tierHead == nil || !t.tierHead.behind || r.snapshot.TableDigest.Behind || !t.group.unreachable(1<<by) {
+	if !t.behindLocked() || r.snapshot.TableDigest.Behind || !t.group.unreachable(1<<by) {
 		return false
 	}
 	return t.outdatedLocked() || r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(link.Noticed))

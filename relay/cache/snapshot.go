@@ -84,8 +84,8 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		edition.Behind = t.outdatedLocked()
 	}
 	asOf := t.asOfLocked(time.Now())
-	if edition.Behind && t.tierHead.later && t.tierHead.since.Before(asOf) {
-		asOf = t.tierHead.since // from then on there was other content, whatever this node received
+	if at := t.tierHead.Replaced(); edition.Behind && !at.IsZero() && at.Before(asOf) {
+		asOf = at // from then on there was other content, whatever this node received
 	}
 	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.demand.WildcardAnswered(), Streams: make([]SnapshotStream, len(t.streams)), Resources: make([]SnapshotResource, 0, t.store.Live()), AsOf: asOf}
 	answered, seen := false, make([]resource.Digest, len(t.streams))
@@ -121,9 +121,8 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	}
 	if restored {
 		k.Absent, k.Unjudged = t.absentLocked(), t.unjudgedLocked()
-		if t.tierHead != nil {
-			k.HeadDigest = t.tierHead.head.Digest
-		}
+		head, _ := t.tierHead.Head()
+		k.HeadDigest = head.Digest
 	}
 	for name := range t.store.Globs() {
 		if w := t.demand.Get(name); w != nil && !t.demand.Open(w, name) {

@@ -7,6 +7,7 @@ import (
 	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/cache/notes"
 	"xdsrelay/relay/cache/table"
+	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
 )
@@ -61,9 +62,9 @@ type Table struct {
 	woken   map[*Subscription]struct{} // by the update that is being applied
 	nearing *NamesNear                 // to be reported once mu is unlocked
 
-	// Guarded by mu: the tier head, nil without a tier, and the last known good that may still be
+	// Guarded by mu: the comparison with the tier head, and the last known good that may still be
 	// restored, usually nil.
-	tierHead       *headState
+	tierHead       headState
 	pendingRestore *pendingRestore
 }
 
@@ -89,7 +90,7 @@ func newTable(g *Group, t *resource.Type) *Table {
 	made.store = table.New(t, n, func(name string) bool { return made.demand.Get(name) != nil })
 	made.mu.Within(lockPlace(t.URL))
 	if g.cache.cfg.HeadWait > 0 && !g.private {
-		made.tierHead = &headState{}
+		made.tierHead.Comparison = &tierhead.Comparison{}
 	}
 	return made
 }

@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 
+	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/trace"
 )
@@ -51,7 +52,7 @@ func (t *Table) Digest() TableDigest {
 func (t *Table) tableDigestLocked() TableDigest {
 	return TableDigest{
 		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.Digest(), Version: t.wildVersionLocked(),
-		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.tierHead != nil && t.tierHead.behind, Ahead: t.tierHead.ahead(), Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
+		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.behindLocked(), Ahead: t.tierHead.Standing() == tierhead.Ahead, Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
 }
 

@@ -6,63 +6,35 @@ import (
 
 	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/cache/link"
+	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/resource"
 )
 
-// The nodes of a tier agree on the newest content of each type of a key: the tier head. A node may
-// learn of a head before it has the content, because that arrives another way. A client arriving
-// with newer content would then be rolled back (K12). So the table exposes a deadline until which
-// it counts as behind, and fanout delays clients that present versions.
+// A table is compared with the tier head (see package tierhead). It exposes a deadline until which it
+// counts as behind, and fanout delays clients that present versions (K12).
 
 // TierHead is the tier head of a type: what the tier agrees is its newest content.
-type TierHead struct {
-	// Digest identifies the content; see [TableDigest].
-	Digest resource.Digest
-	// Version is the one that SotW clients of the wildcard get for it on some node.
-	Version string
-	// Own says that this node has written it for its own content: it may have more by now, never
-	// less.
-	Own bool
-	// At is when the owner of the key wrote it, by the owner's clock.
-	At time.Time
-	// Trace is the trace context of the update that made it, as W3C's traceparent; empty if that is
-	// unknown or not traced.
-	Trace string
+type TierHead = tierhead.Head
+
+// byNameWait bounds how long a table without a wildcard counts as behind while the control plane can
+// bring what is newer: nodes then have what their own clients ask for, and a digest of something else
+// proves nothing; provenLocked covers what does.
+const byNameWait = 500 * time.Millisecond
+
+// headState is the comparison of a table with the tier head, and the clients that wait for news of it.
+// The table's mu guards it.
+type headState struct {
+	*tierhead.Comparison
+	waiting   map[*Subscription]struct{} // for the end of tierhead.Behind
+	headTrace headTrace
 }
 
-const (
-	// pastKept is how many of its former digests a table remembers: if the table is newer than the
-	// head, it had the head's content a moment ago.
-	pastKept = 16
-	// versionsKept is how many versions of unreached heads a table remembers.
-	versionsKept = 4
-	// byNameWait bounds how long a table without a wildcard counts as behind while the control plane
-	// can bring what is newer: nodes then have what their own clients ask for, and a digest of
-	// something else proves nothing; provenLocked covers what does.
-	byNameWait = 500 * time.Millisecond
-)
-
-// headState compares a table with the tier head. The table's mu guards it.
-type headState struct {
-	head  TierHead
-	since time.Time // when this head arrived; zero: there is none
-	// now is the digest of the present content. headState.reached says that it has been the digest
-	// of a head while it is the present one: then other heads are newer.
-	now     resource.Digest
-	reached bool
-	past    []resource.Digest // former ones, newest last
-	// empty says that the table is known to be empty: before its first answer it has no content,
-	// either.
-	empty bool
-	// later says that the head replaced another one while the table had its present content. The
-	// first head that a table is compared with may be old, and one that arrived before the content
-	// may be older than that: if the owner of the key cannot write to Redis, the head there stays.
-	later bool
-	// versions are those of the heads since one was reached, newest last.
-	versions  []string
-	behind    bool
-	waiting   map[*Subscription]struct{} // for the end of behind
-	headTrace headTrace
+// wake wakes the subscriptions that wait for news.
+func (a *headState) wake(woken map[*Subscription]struct{}) {
+	for s := range a.waiting {
+		woken[s] = struct{}{}
+	}
+	clear(a.waiting)
 }
 
 // ObserveHead records the tier head of a type. It does nothing without [Config.HeadWait].
@@ -114,105 +86,45 @@ func (g *Group) adoptHeadLocked(t *Table) {
 
 // observeHeadLocked takes a head that arrived at now. t.mu must be held.
 func (t *Table) observeHeadLocked(head TierHead, now time.Time, woken map[*Subscription]struct{}) {
-	a := t.tierHead
-	if a == nil {
+	a := &t.tierHead
+	if a.Comparison == nil || !a.Observe(head, now) {
 		return
 	}
-	if again := a.head; !a.since.IsZero() {
-		a.head.At = head.At // another owner may have written the same head since
-		if again.At = head.At; again == head {
-			return
-		}
-	}
-	if a.since.IsZero() || a.head.Digest != head.Digest {
-		a.since, a.later = now, !a.since.IsZero()
-	}
-	a.head = head
-	if len(a.versions) == versionsKept {
-		a.versions = slices.Delete(a.versions, 0, 1)
-	}
-	a.versions = append(a.versions, head.Version)
 	t.noteHeadTraceLocked(head, now)
-	a.compare(woken)
+	a.wake(woken)
 }
 
 // recheckHeadLocked compares the present content with the head. It must be called after each change
 // of the content, with t.mu held.
 func (t *Table) recheckHeadLocked(woken map[*Subscription]struct{}) {
-	a := t.tierHead
-	if a == nil {
+	a := &t.tierHead
+	if a.Comparison == nil || !a.Content(t.store.All(), t.demand.WildcardAnswered()) {
 		return
 	}
-	now, empty := t.store.All(), a.empty
-	a.empty = now == (resource.Digest{}) && t.demand.WildcardAnswered()
-	if now == a.now {
-		return
-	}
-	if empty || a.now != (resource.Digest{}) {
-		if len(a.past) == pastKept {
-			a.past = slices.Delete(a.past, 0, 1)
-		}
-		a.past = append(a.past, a.now)
-	}
-	a.now, a.reached, a.later = now, false, false
-	if a.headTrace.trace != "" && now == a.head.Digest {
+	if a.headTrace.trace != "" && a.Reached() {
 		t.reachedHeadLocked(time.Now())
 	}
-	a.compare(woken)
+	a.wake(woken)
 }
 
-// compare determines whether the table is behind, and wakes the subscriptions that wait for news of
-// that.
-func (a *headState) compare(woken map[*Subscription]struct{}) {
-	a.reached = a.reached || !a.since.IsZero() && a.now == a.head.Digest
-	switch {
-	case a.since.IsZero():
-	case a.head.Own:
-		a.behind, a.versions = false, a.versions[:0]
-	case a.now == a.head.Digest:
-		a.behind, a.versions = false, a.versions[:0]
-	default:
-		a.behind = a.reached || !slices.Contains(a.past, a.head.Digest)
-	}
-	for s := range a.waiting {
-		woken[s] = struct{}{}
-	}
-	clear(a.waiting)
-}
-
-// ahead reports whether the table is newer than a tier head of another node.
-func (a *headState) ahead() bool {
-	return a != nil && !a.since.IsZero() && !a.behind && !a.head.Own && a.now != a.head.Digest
-}
-
-// writtenLocked is when the tier head was written, at the latest, if the table has the content that
-// it describes; otherwise zero.
-func (t *Table) writtenLocked() time.Time {
-	a := t.tierHead
-	switch {
-	case a == nil || a.since.IsZero() || t.store.All() != a.head.Digest:
-		return time.Time{}
-	case a.head.At.After(a.since):
-		return a.since // the clock of the owner is ahead
-	}
-	return a.head.At
-}
+// behindLocked reports whether the tier head is about content that is newer than the table's.
+func (t *Table) behindLocked() bool { return t.tierHead.Standing() == tierhead.Behind }
 
 // outdatedLocked reports whether other nodes are certain to have newer content, provided that they
 // have what the tier head describes: the head arrived after the table's content, or that was
 // restored, or is from before the key was idle or the process slept. A head that was written before
 // such content was confirmed proves nothing: the owner cannot write to Redis.
 func (t *Table) outdatedLocked() bool {
-	a := t.tierHead
 	switch {
-	case a == nil || !a.behind:
+	case !t.behindLocked():
 		return false
-	case a.later:
+	case !t.tierHead.Replaced().IsZero():
 		return true
 	}
-	now, written := time.Now(), a.head.At.Add(link.Noticed)
+	head, _ := t.tierHead.Head()
+	now, written := time.Now(), head.At.Add(link.Noticed)
 	for by := range t.streams {
-		if t.streams[by].confidence.Missed() && (a.head.At.IsZero() || !t.streamAsOfLocked(by, now).After(written)) {
+		if t.streams[by].confidence.Missed() && (head.At.IsZero() || !t.streamAsOfLocked(by, now).After(written)) {
 			return true
 		}
 	}
@@ -222,8 +134,7 @@ func (t *Table) outdatedLocked() bool {
 // behindUntilLocked is until when the table counts as behind; zero if it does not. byName says that
 // clients that ask by name wait as long as all others.
 func (t *Table) behindUntilLocked(now time.Time) (until time.Time, byName bool) {
-	a := t.tierHead
-	if a == nil || !a.behind {
+	if !t.behindLocked() {
 		return time.Time{}, false
 	}
 	byName = t.provenLocked() || t.openLocked(now) || t.group.unreachable(anyStream)
@@ -231,7 +142,7 @@ func (t *Table) behindUntilLocked(now time.Time) (until time.Time, byName bool) 
 	if !t.demand.Wildcard().Demanded() && !byName {
 		wait = min(wait, byNameWait)
 	}
-	return a.since.Add(wait), byName
+	return t.tierHead.Since().Add(wait), byName
 }
 
 // openLocked reports whether a control plane that was asked for everything on a new stream may still
@@ -244,8 +155,9 @@ func (t *Table) openLocked(now time.Time) bool {
 // has the wildcard: it was restored from all that an owner of the key had at one time, and the head
 // is of another time, which is later because heads are written first.
 func (t *Table) provenLocked() bool {
-	return t.tierHead != nil && t.tierHead.behind && !t.tierHead.head.Own && t.pendingRestore != nil && t.pendingRestore.snapshot.Recorded && len(t.streams) == 1 &&
-		t.streams[0].confidence.FromLastGood() && t.pendingRestore.digest[0] != t.tierHead.head.Digest
+	head, _ := t.tierHead.Head()
+	return t.behindLocked() && t.pendingRestore != nil && t.pendingRestore.snapshot.Recorded && len(t.streams) == 1 &&
+		t.streams[0].confidence.FromLastGood() && t.pendingRestore.digest[0] != head.Digest
 }
 
 // Await makes sure that the clients of w's subscription are woken when the table has changed, or
@@ -254,8 +166,8 @@ func (t *Table) provenLocked() bool {
 func (t *Table) Await(w *Watcher) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a, s := t.tierHead, w.sub
-	if a == nil || !a.behind || s == nil {
+	a, s := &t.tierHead, w.sub
+	if !t.behindLocked() || s == nil {
 		return false
 	}
 	if a.waiting == nil {
@@ -270,7 +182,7 @@ func (t *Table) Await(w *Watcher) bool {
 func (t *Table) Ahead(version string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.tierHead != nil && t.tierHead.behind && slices.Contains(t.tierHead.versions, version)
+	return t.tierHead.Awaits(version)
 }
 
 // Version is the version that w gets for all that it sees (D7).

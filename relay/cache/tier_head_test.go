@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
+	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/resource"
 )
 
@@ -106,12 +107,12 @@ func TestBehindVersions(t *testing.T) {
 	w.apply(clusters, res("a", "0"))
 	table := w.group.Table(clusters)
 	var heads []TierHead
-	for i := range 2 * versionsKept {
+	for i := range 2 * tierhead.VersionsKept {
 		ahead.apply(clusters, res("a", fmt.Sprint(i)))
 		heads = append(heads, ahead.headOf(clusters))
 		w.group.ObserveHead(clusters, heads[i])
 		for back, h := range heads {
-			if want := back > 0 && back > i-versionsKept; table.Ahead(h.Version) != want {
+			if want := back > 0 && back > i-tierhead.VersionsKept; table.Ahead(h.Version) != want {
 				t.Fatalf("head %d of %d: ahead %t", back, i, !want)
 			}
 		}
@@ -264,7 +265,7 @@ func TestHeadEarly(t *testing.T) {
 		private := w.cache.JoinPrivate(w.group, w.group.Node)
 		<-w.feeds
 		private.ObserveHead(clusters, TierHead{Digest: resource.Digest{2}})
-		if private.Table(clusters).tierHead != nil {
+		if private.Table(clusters).tierHead.Comparison != nil {
 			t.Error("a private table takes part in the tier")
 		}
 		w.cache.Leave(private)

@@ -21,13 +21,13 @@ type headTrace struct {
 
 // noteHeadTraceLocked records the trace of a head that has just arrived.
 func (t *Table) noteHeadTraceLocked(head TierHead, now time.Time) {
-	a := t.tierHead
+	a := &t.tierHead
 	a.headTrace = headTrace{}
 	if head.Trace == "" || head.Own || t.group.cache.cfg.Tracer == nil {
 		return
 	}
 	a.headTrace = headTrace{head.Trace, now}
-	if t.store.All() == head.Digest {
+	if a.Reached() {
 		t.reachedHeadLocked(now) // the content was faster
 	}
 }
@@ -41,9 +41,10 @@ func (t *Table) reachedHeadLocked(now time.Time) {
 	if !t.due(h, now) {
 		return
 	}
+	head, _ := t.tierHead.Head()
 	t.group.cache.cfg.Tracer.Below(h.trace, "head", t.tracedLocked(), h.at, now,
 		attribute.String("xds.type", resource.TypeLabel(t.Type.URL)), attribute.String("xdsrelay.key", string(t.group.Key)),
-		attribute.String("xds.version", t.tierHead.head.Version))
+		attribute.String("xds.version", head.Version))
 }
 
 // due reports whether a head has a trace, and arrived so recently that the equal content of the
@@ -64,8 +65,9 @@ func (t *Table) tracedLocked() *trace.Update {
 // parentLocked is the trace context of an update that has just been applied: its own, or that of
 // the head whose content the update has reached.
 func (t *Table) parentLocked(u *Update, now time.Time) string {
-	if a := t.tierHead; u.Parent == "" && a != nil && t.due(a.headTrace, now) && t.store.All() == a.head.Digest {
-		return a.headTrace.trace
+	head, known := t.tierHead.Head()
+	if traced := t.tierHead.headTrace; u.Parent == "" && known && t.due(traced, now) && t.store.All() == head.Digest {
+		return traced.trace // the content is compared with the head only after this
 	}
 	return u.Parent
 }
