@@ -64,7 +64,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		ignored = ignored || stays
 	}
 	for _, e := range missing {
-		if !stream.guard.has(e.Name) {
+		if !stream.guard.Has(e.Name) {
 			change.drop(e)
 		}
 	}
@@ -79,12 +79,12 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	case u.Mirror && t.Type.FullState && !u.Partial:
 		stream.version = u.Version
 	case digest != before.Digest:
-		stream.settleVersion(u, !ignored && len(u.Keep)+len(stream.guard.names) == 0)
+		stream.settleVersion(u, !ignored && len(u.Keep)+stream.guard.Len() == 0)
 	}
 	switch {
 	case u.Mirror && u.System.Version != "":
 		stream.system = u.System
-	case digest != before.Digest && !ignored && len(stream.guard.names) == 0:
+	case digest != before.Digest && !ignored && stream.guard.Len() == 0:
 		stream.system = resource.SystemVersion{Version: u.System.Version, Digest: digest}
 	}
 	stream.heard(u, server)

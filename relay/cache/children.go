@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xdsrelay/relay/cache/removals"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -95,7 +96,7 @@ func (c *children) mayHaveLocked(name string) bool {
 
 // outdates reports whether l may have been removed long before the parents.
 func (c *children) outdates(l *lost) bool {
-	return l.restored && c.asOf.Sub(l.asOf) >= justBefore && !c.restored
+	return l.Restored && c.asOf.Sub(l.AsOf) >= justBefore && !c.restored
 }
 
 func (c *children) look() {
@@ -120,14 +121,14 @@ func (c *children) look() {
 func (c *children) lookAtLocked(parent *Table) {
 	byName := parent.Type.EndpointType == c.table.Type.URL
 	for i := range parent.streams {
-		g := &parent.streams[i].guard
-		c.restored = c.restored || g.restored
-		if !g.asOf.IsZero() && (c.asOf.IsZero() || g.asOf.Before(c.asOf)) {
-			c.asOf = g.asOf
+		seen := parent.streams[i].guard.Evidence()
+		c.restored = c.restored || seen.Restored
+		if !seen.AsOf.IsZero() && (c.asOf.IsZero() || seen.AsOf.Before(c.asOf)) {
+			c.asOf = seen.AsOf
 		}
 	}
 	for i := range parent.streams {
-		for name := range parent.streams[i].guard.names {
+		for name := range parent.streams[i].guard.Names() {
 			if !byName {
 				c.all = true
 				return
@@ -234,7 +235,7 @@ func (u *updateTxn) keepChild(c *children, res *resource.Resource) bool {
 // keepRemovedLocked holds back those removals of u that would take what is kept for its parents.
 func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string]struct{}) {
 	for name := range gone {
-		if !t.streams[by].guard.has(name) && c.has(name) {
+		if !t.streams[by].guard.Has(name) && c.has(name) {
 			t.keepLocked(by, name, nil)
 		}
 	}
@@ -248,17 +249,12 @@ func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string
 
 // keepLocked holds back the removal of a stream's resource, or its replacement by then.
 func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
-	g := &t.streams[by].guard
-	if len(g.names) == 0 {
-		*g = removalGuard{names: make(map[string]*resource.Resource), until: time.Now().Add(childPause), forParents: true}
-		t.group.guardFrom(g.until)
+	check := time.Now().Add(childPause)
+	held := t.streams[by].guard.HoldForParents(name, then, check, t.evidenceLocked(by, t.streams[by].confidence.FromLastGood()))
+	if held.Begins {
+		t.group.guardFrom(check)
 	}
-	if !g.has(name) {
-		t.holds = true
-	}
-	g.names[name] = then
-	g.restored = g.restored || t.streams[by].confidence.FromLastGood()
-	g.served(t.servedLocked(by))
+	t.holds = t.holds || held.More
 }
 
 // lost is a child that was removed or emptied so recently that it is restored if its parents are
@@ -267,11 +263,8 @@ type lost struct {
 	res    *resource.Resource // before the removal
 	stream int
 	at     time.Time
-	// asOf is the last time at which it was known to be what the control plane serves, and restored
-	// says that this was before it was restored.
-	asOf     time.Time
-	restored bool
-	gap      table.Gap
+	removals.Evidence
+	gap table.Gap
 	// sent says that positions do not show whether clients were sent the removal.
 	sent atomic.Bool
 }
@@ -288,10 +281,9 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	}
 	if len(t.lost) < maxLost {
 		l := &lost{res: old, stream: by, at: time.Now(), gap: table.Gap{From: from, To: t.store.Gen()}}
-		if l.restored = t.streams[by].confidence.FromLastGood(); l.restored {
-			l.asOf = t.streams[by].confidence.RestoredAsOf()
-		} else {
-			l.asOf = t.servedLocked(by)
+		l.Evidence = t.evidenceLocked(by, t.streams[by].confidence.FromLastGood())
+		if l.Restored {
+			l.AsOf = t.streams[by].confidence.RestoredAsOf() // before it was restored
 		}
 		t.lost[old.Key] = l
 	}
@@ -359,8 +351,7 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		t.store.SetGap(t.store.Get(name), spared)
 		t.keepLocked(l.stream, name, then)
 		stream := &t.streams[l.stream]
-		stream.guard.restored = stream.guard.restored || l.restored
-		stream.guard.served(l.asOf)
+		stream.guard.See(l.Evidence)
 		stream.version = "" // the content is not what the control plane sent
 		t.fed.Changes += t.store.Gen() + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")

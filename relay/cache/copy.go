@@ -46,7 +46,7 @@ func (u *updateTxn) set(name string, s table.State) {
 func (u *updateTxn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.demand.Wildcard().Stream()
 	t.store.ClearUncacheable(res.Key)
-	t.streams[u.by].guard.release(res.Key)
+	t.streams[u.by].guard.Release(res.Key)
 	delete(t.streams[u.by].removed, res.Key)
 	delete(t.streams[u.by].assumed, res.Key)
 	mine := table.Copy{Stream: u.by, Version: res.Version, Res: res}
@@ -122,7 +122,7 @@ func (u *updateTxn) leave(e *table.Entry, last table.State) {
 	}
 	gen, had, seen := t.store.Gen(), e.TTL(), e.Stream == u.by
 	t.store.Count(u.by, h.Res, nil)
-	t.streams[u.by].guard.release(e.Name)
+	t.streams[u.by].guard.Release(e.Name)
 	rest := e.OtherCopy(u.by)
 	if rest == nil {
 		u.set(e.Name, last)
@@ -138,7 +138,7 @@ func (u *updateTxn) leave(e *table.Entry, last table.State) {
 func (u *updateTxn) remove(spelled string) {
 	t, name := u.table, resource.Canonical(spelled)
 	delete(t.streams[u.by].assumed, name)
-	if t.streams[u.by].guard.has(name) {
+	if t.streams[u.by].guard.Has(name) {
 		return
 	}
 	gen := t.store.Gen()

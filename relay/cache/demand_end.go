@@ -160,7 +160,7 @@ func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subsc
 		// Subscribers by name know it through the wildcard of another client. It stays until the
 		// stream of the name has an answer about it (D11).
 		t.store.Count(h.Stream, h.Res, nil)
-		stream.guard.release(e.Name)
+		stream.guard.Release(e.Name)
 		t.store.Count(fallback, nil, h.Res)
 		t.streams[fallback].version = ""
 		u.show(e, table.State{Copy: table.Copy{Stream: fallback, Res: h.Res, TTLState: h.TTLState}, Member: fallback == t.demand.Wildcard().Stream()})

@@ -35,7 +35,9 @@
 // Content is unconfirmed when it was restored from last known good or another node, when the key
 // was idle or the process slept, and until the control plane has answered again. Then a name that
 // is missing does not count as removed. Package confidence decides that for each type and stream.
-// Package link has the state of each stream: where it leads, and whether it confirms anything.
+// Package link has the state of each stream: where it leads, and whether it confirms anything. Package
+// tierhead compares the content with what the tier agrees is the newest, and package removals has what
+// the removal guard holds back.
 //
 // # The way of an update
 //

@@ -314,7 +314,7 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 	}
 	held := make(map[string]string)
 	for _, e := range t.entriesInSteps(t.mu.reading()) {
-		if h := e.CopyFrom(f.stream); h != nil && h.Version != "" && !t.streams[f.stream].guard.has(e.Name) {
+		if h := e.CopyFrom(f.stream); h != nil && h.Version != "" && !t.streams[f.stream].guard.Has(e.Name) {
 			held[h.Res.Name] = h.Version
 		}
 	}

@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"xdsrelay/relay/cache/removals"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -25,56 +26,14 @@ type MassRemoval struct {
 	HeldBack bool
 }
 
-// Without a configured removal guard a mass removal is more than this share of a set, or all of it,
-// unless the set is so small that this is an everyday change.
-const (
-	massPercent = 50
-	massSet     = 5
-)
-
-// removalGuard holds the removals of a stream's answers that are held back. The zero guard holds
-// none.
-type removalGuard struct {
-	// names are the resources that stay, with their eventual replacement, nil for a removal.
-	names map[string]*resource.Resource
-	until time.Time // zero: until they are released
-	// forParents says that parents are the only reason (see children), so that until is when these
-	// are checked again.
-	forParents bool
-	// restored says that the stream had restored content when the hold began or grew.
-	restored bool
-	// asOf is the last time at which all of them were known to be what the control plane serves.
-	asOf time.Time
-}
-
-// served records that some of what is held back was last known to be served at a time.
-func (g *removalGuard) served(asOf time.Time) {
-	if g.asOf.IsZero() || asOf.Before(g.asOf) {
-		g.asOf = asOf
-	}
-}
-
-// servedLocked is when what a stream is about to lose was last known to be served: now if that is
-// unknown.
-func (t *Table) servedLocked(by int) time.Time {
+// evidenceLocked says how far it is known that the control plane serves what a stream is about to lose:
+// until now if that is unknown.
+func (t *Table) evidenceLocked(by int, restored bool) removals.Evidence {
 	now := time.Now()
 	if asOf := t.streamAsOfLocked(by, now); !asOf.IsZero() {
-		return asOf
+		now = asOf
 	}
-	return now
-}
-
-func (g *removalGuard) has(name string) bool {
-	_, ok := g.names[name]
-	return ok
-}
-
-// release ends the hold on a name.
-func (g *removalGuard) release(name string) {
-	delete(g.names, name)
-	if len(g.names) == 0 {
-		*g = removalGuard{}
-	}
+	return removals.Evidence{AsOf: now, Restored: restored}
 }
 
 // guardLocked decides which removals of u to hold back, before any is applied. before is how many
@@ -84,7 +43,7 @@ func (g *removalGuard) release(name string) {
 func (t *Table) guardLocked(by int, u Update, before int, missing []*table.Entry, kept *children) *MassRemoval {
 	cfg, stream := &t.group.cache.cfg, &t.streams[by]
 	if u.Mirror { // the owner holds back for all nodes, including what was held back here before
-		stream.guard = removalGuard{}
+		stream.guard = removals.Hold{}
 		if t.remembersRemoved() {
 			for name := range t.removalsLocked(by, u, missing) {
 				t.noteRemovedLocked(by, name)
@@ -99,7 +58,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*table.Entry
 	defer func() {
 		t.keepRemovedLocked(kept, by, u, gone)
 		for name := range gone {
-			if !stream.guard.has(name) {
+			if !stream.guard.Has(name) {
 				t.noteRemovedLocked(by, name)
 			}
 		}
@@ -108,29 +67,25 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*table.Entry
 		return nil
 	}
 	mass := &MassRemoval{Group: t.group, Type: t.Type, Origin: cfg.Streams[by].Origin, Removals: len(gone), Of: before}
+	loss := removals.Loss{Removed: len(gone), Before: before, Now: t.store.Sum(by).Live}
 	if cfg.MaxRemovalPercent <= 0 {
-		if before < massSet || len(gone)*100 <= massPercent*before && len(gone) < t.store.Sum(by).Live {
+		if !loss.Mass() {
 			return nil
 		}
 		t.group.cache.massRemovals.Add(1)
 		return mass
 	}
 	if u.Full { // it is complete: what it contains is no longer held back
-		for name := range stream.guard.names {
-			if _, out := gone[name]; !out {
-				stream.guard.release(name)
-			}
-		}
+		stream.guard.ReleaseOthers(gone)
 	}
-	removed := len(gone) // including what is held back already: a set may disappear in several steps
-	for name := range stream.guard.names {
+	for name := range stream.guard.Names() {
 		if _, again := gone[name]; !again {
-			removed++
+			loss.Removed++
 		}
 	}
-	if removed*100 <= cfg.MaxRemovalPercent*before && removed < t.store.Sum(by).Live {
+	if !loss.Exceeds(cfg.MaxRemovalPercent) {
 		if u.Full {
-			stream.guard = removalGuard{}
+			stream.guard = removals.Hold{}
 		}
 		return nil
 	}
@@ -145,29 +100,18 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*table.Entry
 // removal, and reports whether that is news. restored says that they may be older than the control
 // plane's previous answer.
 func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) (news bool) {
-	cfg, stream := &t.group.cache.cfg, &t.streams[by]
-	begins := len(stream.guard.names) == 0 || stream.guard.forParents
-	stream.guard.forParents = false
-	if stream.guard.names == nil {
-		stream.guard.names = make(map[string]*resource.Resource, len(gone))
+	guard := &t.streams[by].guard
+	var until, extended time.Time
+	if hold, now := t.group.cache.cfg.RemovalHold, time.Now(); hold > 0 {
+		until, extended = t.group.holdUntil(t.Type, now), now.Add(hold)
 	}
-	stream.guard.restored = stream.guard.restored || restored
-	stream.guard.served(t.servedLocked(by))
-	before := len(stream.guard.names)
-	for name := range gone {
-		stream.guard.names[name] = nil
-	}
-	more := len(stream.guard.names) > before
-	t.holds = t.holds || more || begins
-	if !begins {
-		if cfg.RemovalHold > 0 && more { // the new ones get a full hold, too
-			stream.guard.until = time.Now().Add(cfg.RemovalHold)
-		}
+	held := guard.HoldMass(gone, until, extended, t.evidenceLocked(by, restored))
+	t.holds = t.holds || held.More || held.Begins
+	if !held.Begins {
 		return false
 	}
-	if cfg.RemovalHold > 0 {
-		stream.guard.until = t.group.holdUntil(t.Type, time.Now())
-		t.group.guardFrom(stream.guard.until)
+	if !until.IsZero() {
+		t.group.guardFrom(until)
 	}
 	t.group.cache.held.Add(1)
 	t.group.cache.massRemovals.Add(1)
@@ -194,9 +138,12 @@ func (t *Table) removalsLocked(by int, u Update, missing []*table.Entry) map[str
 // removeHeldLocked applies what was held back on a stream, except for what is kept for its parents
 // (see children), if there is any.
 func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription]struct{}) (removed int) {
-	stream := &t.streams[by]
-	names := stream.guard.names
-	stream.guard = removalGuard{}
+	return t.removeLocked(by, t.streams[by].guard.Take(), kept, woken)
+}
+
+// removeLocked removes resources of a stream, or replaces them, except for what is kept for its
+// parents, if kept is not nil. It returns how many.
+func (t *Table) removeLocked(by int, names map[string]*resource.Resource, kept *children, woken map[*Subscription]struct{}) (removed int) {
 	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true}
 	for name, then := range names {
 		switch {
@@ -211,7 +158,7 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 		}
 	}
 	if len(names) > 0 {
-		stream.version = "" // the present content was never sent with one
+		t.streams[by].version = "" // the present content was never sent with one
 	}
 	t.fed.Changes += t.store.Gen() + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseReleased, "")
@@ -258,16 +205,15 @@ func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Su
 func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subscription]struct{}) (removed int, next time.Time) {
 	for by := range t.streams {
 		held := &t.streams[by].guard
-		switch {
-		case len(held.names) == 0:
-		case now.IsZero():
+		switch step := held.Due(now, parentsGone, func() bool { return t.group.confirms(by) }); {
+		case held.Len() > 0 && now.IsZero():
 			removed += t.removeHeldLocked(by, nil, woken)
-		case !held.until.IsZero() && !held.until.After(now) && !held.forParents && !t.group.confirms(by):
-			held.until = now.Add(t.group.cache.cfg.RemovalHold)
-		case !held.until.IsZero() && !held.until.After(now) || held.forParents && parentsGone:
+		case step == removals.Extend:
+			held.Postpone(now.Add(t.group.cache.cfg.RemovalHold))
+		case step == removals.End:
 			removed += t.removeHeldLocked(by, &children{table: t}, woken)
 		}
-		if at := held.until; !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		if at := held.Until(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}

@@ -152,7 +152,7 @@ func (t *Table) info() TableInfo {
 		Stale: t.staleLocked(), Expiring: t.store.Expiring(), Expired: t.fed.Expired, ResourceErrors: t.notes.Len(),
 	}
 	for l := range t.streams {
-		i.HeldRemovals += len(t.streams[l].guard.names)
+		i.HeldRemovals += t.streams[l].guard.Len()
 	}
 	for _, s := range t.subs {
 		i.Watchers += s.count

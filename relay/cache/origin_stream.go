@@ -8,6 +8,7 @@ import (
 
 	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/cache/demand"
+	"xdsrelay/relay/cache/removals"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -81,7 +82,7 @@ type typeStreamState struct {
 	// assumed are canonical names that count as absent without an answer; see assumed.go.
 	assumed map[string]struct{}
 
-	guard    removalGuard           // removals of its copies that are held back (K16)
+	guard    removals.Hold          // removals of its copies that are held back (K16)
 	removed  map[string]time.Time   // when resources were removed, by canonical name; see noteRemovedLocked
 	unjudged time.Time              // when the first complete set arrived, if nothing could be compared with it
 	version  string                 // version_info, while the content is exactly what a SotW control plane sent (D7)

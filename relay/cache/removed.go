@@ -1,10 +1,9 @@
 package cache
 
 import (
-	"maps"
 	"time"
 
-	"xdsrelay/relay/resource"
+	"xdsrelay/relay/cache/removals"
 )
 
 // Nodes that do not see each other each ask the control plane themselves, and each holds a mass
@@ -43,8 +42,8 @@ func (g *Group) HeldBack(stream string) map[string][]string {
 	all := make(map[string][]string)
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		if held := &t.streams[by].guard; !held.forParents {
-			for name := range held.names {
+		if held := &t.streams[by].guard; held.Reason() == removals.Mass {
+			for name := range held.Names() {
 				all[t.Type.URL] = append(all[t.Type.URL], name)
 			}
 		}
@@ -121,22 +120,9 @@ func (g *Group) RemoveHeld(stream string, names map[string][]string) (removed in
 
 // removeNamesLocked is removeHeldLocked for some names.
 func (t *Table) removeNamesLocked(by int, names []string, woken map[*Subscription]struct{}) (removed int) {
-	held := &t.streams[by].guard
-	rest, done := *held, make(map[string]*resource.Resource)
-	for _, name := range names {
-		if then, is := rest.names[name]; is {
-			done[name] = then
-			delete(rest.names, name)
-		}
-	}
-	if len(done) == 0 {
+	some := t.streams[by].guard.TakeSome(names)
+	if len(some) == 0 {
 		return 0
 	}
-	held.names = done
-	removed = t.removeHeldLocked(by, &children{table: t}, woken)
-	if len(rest.names) > 0 {
-		maps.Copy(rest.names, held.names) // those are kept for their parents
-		*held = rest
-	}
-	return removed
+	return t.removeLocked(by, some, &children{table: t}, woken)
 }

@@ -30,7 +30,7 @@ func (u *updateTxn) refuse(a resource.About) (kept bool) {
 func (u *updateTxn) noteErrors(said Update) {
 	t := u.table
 	for _, a := range said.Errors {
-		if a.Code == resource.CodeNotFound && t.streams[u.by].guard.has(resource.Canonical(a.Name)) {
+		if a.Code == resource.CodeNotFound && t.streams[u.by].guard.Has(resource.Canonical(a.Name)) {
 			continue // clients drop the resource when they receive that (K16)
 		}
 		t.noteErrorLocked(notes.NewProblem(a, u.by, notes.Error), u.woken)

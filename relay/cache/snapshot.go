@@ -92,9 +92,9 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	for i := range t.streams {
 		stream := &t.streams[i]
 		answered = answered || t.demand.Stream(i).HasAnswered() || stream.confidence.FromLastGood()
-		if len(stream.guard.names) > 0 {
+		if stream.guard.Len() > 0 {
 			k.HeldBack = true
-			if until := stream.guard.until; !until.IsZero() && (k.HoldUntil.IsZero() || until.Before(k.HoldUntil)) {
+			if until := stream.guard.Until(); !until.IsZero() && (k.HoldUntil.IsZero() || until.Before(k.HoldUntil)) {
 				k.HoldUntil = until
 			}
 		}

@@ -228,7 +228,7 @@ func (t *Table) forgottenLocked(name string) {
 // emptyLocked makes e a tombstone and notifies no client.
 func (t *Table) emptyLocked(e *table.Entry) {
 	for _, h := range e.Copies() {
-		t.streams[h.Stream].guard.release(e.Name)
+		t.streams[h.Stream].guard.Release(e.Name)
 	}
 	t.store.Empty(e)
 }

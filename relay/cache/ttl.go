@@ -44,7 +44,7 @@ func (u *updateTxn) heartbeat(res *resource.Resource) {
 	if u.table.notes.Forget(e.Name) && e.Res != nil { // it exists after all (C16)
 		u.again(e)
 	}
-	u.table.streams[u.by].guard.release(e.Name)
+	u.table.streams[u.by].guard.Release(e.Name)
 	u.refreshTTL(e, res, u.table.store.Gen(), e.TTL())
 }
 
