@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/fanout/bodycache"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -37,7 +38,14 @@ type body struct {
 	resources             int
 	errorsOnly            bool     // it has no resources; see located
 	packing               *packing // nil if it is never compressed
+	only                  *place   // its place in the cache, if it was made for one client; otherwise nil
 	err                   error
+}
+
+// place is where a body is in the cache.
+type place struct {
+	key  bodyKey
+	slot *bodycache.Slot[body]
 }
 
 // form is how responses are encoded for a client. Clients share bodies only if their forms are
@@ -77,8 +85,8 @@ type bodyKey struct {
 	except    resource.Digest
 }
 
-// bodyLocked returns the answer to q, which all clients in the same position share. A body for one
-// client alone is not kept (K17).
+// bodyLocked returns the answer to q, which all clients in the same position share. A body of a private
+// group is not kept (K17), and that of a subscription with one client until it has been sent.
 func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Query) *body {
 	if ts.private {
 		return s.srv.buildBody(ts, q, s.form)
@@ -109,8 +117,11 @@ func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Qu
 		b := s.srv.buildBody(ts, q, s.form)
 		ts.metrics.built(s.newestLocked(ts, q.Since, h.Gen).Context(), time.Since(began))
 		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
+		if h.Sole && b.data != nil {
+			b.only = &place{k, slot}
+		}
 		size := b.size()
-		if b.idle() {
+		if b.idle() || h.Sole && b.data == nil {
 			size = -1
 		}
 		return b, size

@@ -99,6 +99,9 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 		s.srv.oversizeLocked(s, ts, whole) // clients bound the size after decompression, too
 	}
 	saved := s.compress(m, b)
+	if b.only != nil {
+		s.srv.bodies.Drop(b.only.key, b.only.slot)
+	}
 	size := m.Size()
 	now := s.srv.stamp(moment)
 	if ts.Has(conversation.Crossed) && !s.isDueLocked(ts, moment) {

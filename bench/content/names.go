@@ -47,7 +47,7 @@ func Name(typeURL string, k, i int) string {
 func (s *Spec) Names(typeURL string, k int) []string {
 	names := make([]string, s.Count(typeURL))
 	for i := range names {
-		names[i] = Name(typeURL, k, i)
+		names[i] = Name(typeURL, s.Source(k), i)
 	}
 	return names
 }

@@ -20,6 +20,7 @@ import (
 // Message is resource i of a type in key k, as of a stamp. It is nil for types
 // that there are not. Equal arguments give equal bytes.
 func (s *Spec) Message(typeURL string, k, i int, stamp Stamp) proto.Message {
+	k = s.Source(k)
 	name, text := Name(typeURL, k, i), string(AppendStamp(nil, stamp))
 	switch typeURL {
 	case ClusterURL:

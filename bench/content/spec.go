@@ -32,6 +32,17 @@ type Spec struct {
 	Size int `json:"size,omitempty"`
 	// EndpointSize is the same for each endpoint assignment.
 	EndpointSize int `json:"endpoint_size,omitempty"`
+	// Equal says that all keys have the resources of the first one, under its names.
+	Equal bool `json:"equal,omitempty"`
+}
+
+// Source is the key in which resources of key k have their names: that itself, or the first one if
+// all keys are equal.
+func (s *Spec) Source(k int) int {
+	if s.Equal {
+		return 0
+	}
+	return k
 }
 
 // Validate says what is wrong with a spec.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 
@@ -168,9 +169,19 @@ func (d *Driver) Handlers() map[string]control.Handler {
 		OrderSchedule: control.On(func(_ context.Context, s Schedule) (Planned, error) { return d.Start(s) }),
 		OrderStop:     control.On(func(context.Context, control.Nothing) (Changed, error) { return d.Stop(), nil }),
 		OrderStats:    control.On(func(context.Context, control.Nothing) (Stats, error) { return d.Stats(), nil }),
+		OrderMemory:   control.On(func(context.Context, control.Nothing) (Memory, error) { return measureMemory(), nil }),
 		OrderDown:     control.On(func(context.Context, control.Nothing) (control.Nothing, error) { return control.Nothing{}, d.Down() }),
 		OrderUp:       control.On(func(context.Context, control.Nothing) (control.Nothing, error) { return control.Nothing{}, d.Up() }),
 	}
+}
+
+// measureMemory collects twice: what pools keep survives the first time.
+func measureMemory() Memory {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return Memory{Live: int64(m.HeapAlloc), Allocated: int64(m.Mallocs)}
 }
 
 var errScheduled = fmt.Errorf("a schedule runs; order %q ends it", OrderStop)

@@ -20,11 +20,19 @@ const (
 	OrderStop = "stop"
 	// OrderStats replies with [Stats].
 	OrderStats = "stats"
+	// OrderMemory collects garbage, and replies with [Memory].
+	OrderMemory = "memory"
 	// OrderDown stops listening and cuts all connections.
 	OrderDown = "down"
 	// OrderUp listens again, at the same address.
 	OrderUp = "up"
 )
+
+// Memory is what the process of a server has on its heap.
+type Memory struct {
+	Live      int64 `json:"live"`      // bytes, after a collection
+	Allocated int64 `json:"allocated"` // objects, since it began
+}
 
 // Ready is what a server says first.
 type Ready struct {

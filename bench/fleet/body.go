@@ -127,7 +127,7 @@ func (v *view) itemLocked(b *body, f []byte) (item, bool) {
 // number is the number in a name of this key.
 func (v *view) number(b *body, name string) (int, bool) {
 	key, i, ok := content.ParseName(b.kind.info().url, name)
-	if !ok || key != v.key {
+	if !ok || key != v.fleet.cfg.Content.Source(v.key) {
 		b.note(ForeignName, "%q of type %s came to a client of key %s", name, b.kind.info().name, content.KeyName(v.key))
 		return 0, false
 	}

@@ -79,7 +79,9 @@ func newView(f *Fleet, key int) *view {
 }
 
 // name is the name of resource i.
-func (v *view) name(k kind, i int) string { return content.Name(k.info().url, v.key, i) }
+func (v *view) name(k kind, i int) string {
+	return content.Name(k.info().url, v.fleet.cfg.Content.Source(v.key), i)
+}
 
 // share returns the one set that is equal to s. v.mu is held.
 func (v *view) share(s *set) *set {

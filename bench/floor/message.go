@@ -68,7 +68,7 @@ func (t *table) encode(k, i int, state *content.State, delta bool) error {
 	if delta {
 		inner := appendString(nil, fieldResourceVersion, longRevision(stamp.Revision))
 		inner = appendBytes(inner, fieldResourceBody, b)
-		b = appendString(inner, fieldResourceName, content.Name(t.typeURL, k, i))
+		b = appendString(inner, fieldResourceName, content.Name(t.typeURL, state.Spec().Source(k), i))
 	}
 	t.fields[i] = appendBytes(nil, fieldResources, b)
 	t.revision = stamp.Revision

@@ -47,7 +47,7 @@ func (l *linear) apply(state *content.State, changed map[string][]int) error {
 		for typeURL, numbers := range changed {
 			update := make(map[string]types.Resource, len(numbers))
 			for _, i := range numbers {
-				update[content.Name(typeURL, k, i)] = l.spec.Message(typeURL, k, i, state.Stamp(typeURL, i))
+				update[content.Name(typeURL, l.spec.Source(k), i)] = l.spec.Message(typeURL, k, i, state.Stamp(typeURL, i))
 			}
 			key := linearKey(content.KeyName(k), typeURL)
 			if err := l.caches[key].UpdateResources(update, nil); err != nil {

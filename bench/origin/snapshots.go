@@ -52,7 +52,7 @@ func (s *snapshots) apply(state *content.State, changed map[string][]int) error 
 				items = make(map[string]types.ResourceWithTTL, s.spec.Count(typeURL))
 			}
 			for _, i := range numbers {
-				items[content.Name(typeURL, k, i)] = types.ResourceWithTTL{
+				items[content.Name(typeURL, s.spec.Source(k), i)] = types.ResourceWithTTL{
 					Resource: s.spec.Message(typeURL, k, i, state.Stamp(typeURL, i)),
 				}
 			}

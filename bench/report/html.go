@@ -68,7 +68,7 @@ type bar struct {
 
 // charted are the metrics that are worth a chart.
 var charted = map[string]bool{
-	CPUPerResponse: true, CPUPerClient: true, RSSPerClient: true, P99: true, CoreShare: true,
+	CPUPerResponse: true, CPUPerClient: true, RSSPerClient: true, HeapPerClient: true, HeapPerKey: true, P99: true, CoreShare: true,
 }
 
 // charts draws the most telling metrics, in the order of the steps.

@@ -51,7 +51,7 @@ func (r *Result) Failed() bool {
 func (r *Run) Brief(setup Setup) string {
 	var parts []string
 	for _, step := range r.Steps {
-		for _, v := range step.values(setup, r.Before) {
+		for _, v := range step.values(setup, r) {
 			switch v.Key {
 			case CPUPerResponse, CPUPerClient, CoreShare:
 				parts = append(parts, fmt.Sprintf("%s %s", step.Name, v.Unit.Format(v.V)))

@@ -62,6 +62,10 @@ type Setup struct {
 	// Admit is how many new streams a relay lets in while it is busy, beside what it
 	// brings in sync in a second; 0 is its default.
 	Admit int `json:"admit,omitempty"`
+	// Cold says that no client was there before, so that the content of keys counts, too.
+	Cold bool `json:"cold,omitempty"`
+	// Equal says that all keys have the same resources.
+	Equal bool `json:"equal,omitempty"`
 	// Memory is the memory limit of each process of the target that is written in Go
 	// (GOMEMLIMIT), in bytes; 0 is none.
 	Memory int64 `json:"memory,omitempty"`
@@ -75,6 +79,9 @@ func (s Setup) String() string {
 		fmt.Fprintf(&b, ", %s keys", count(float64(s.Keys)))
 	}
 	fmt.Fprintf(&b, ", %s CDS + %[1]s EDS", count(float64(s.Resources)))
+	if s.Equal {
+		b.WriteString(", equal in all keys")
+	}
 	if s.Listeners > 0 {
 		fmt.Fprintf(&b, ", %s LDS + %[1]s RDS", count(float64(s.Listeners)))
 	}
@@ -118,9 +125,10 @@ type Run struct {
 	Violations map[string]Violation `json:"violations,omitempty"`
 	// Ends counts connections and streams that ended without the clients' doing.
 	Ends map[string]int64 `json:"ends,omitempty"`
-	// Before is the target without clients.
-	Before Use    `json:"before"`
-	Steps  []Step `json:"steps"`
+	// Before is the target without clients, and HeapBefore its heap, if it tells.
+	Before     Use    `json:"before"`
+	HeapBefore Heap   `json:"heap_before,omitzero"`
+	Steps      []Step `json:"steps"`
 	// Samples is the target over time.
 	Samples []Sample `json:"samples,omitempty"`
 }
@@ -151,8 +159,11 @@ type Step struct {
 	At      float64 `json:"at"`
 	Seconds float64 `json:"seconds"`
 	Target  Use     `json:"target"`
-	Origin  Use     `json:"origin,omitzero"` // if it is a process of its own
-	Fleet   Use     `json:"fleet"`
+	// Heap is the target's, if it tells: what is live in the end, and the objects that were allocated
+	// in the step.
+	Heap   Heap `json:"heap,omitzero"`
+	Origin Use  `json:"origin,omitzero"` // if it is a process of its own
+	Fleet  Use  `json:"fleet"`
 	// Synced is how many clients held all they have to in the end.
 	Synced  int     `json:"synced"`
 	Clients Traffic `json:"clients"`
@@ -178,6 +189,12 @@ type Use struct {
 	System float64 `json:"system"` // seconds of these in the kernel, to 10 ms
 	RSS    int64   `json:"rss"`    // bytes, at the end
 	Peak   int64   `json:"peak"`   // bytes, so far
+}
+
+// Heap is what processes that are written in Go have on their heaps.
+type Heap struct {
+	Live      int64 `json:"live"`      // bytes, after a collection
+	Allocated int64 `json:"allocated"` // objects, whether they are still there or not
 }
 
 // Traffic is what clients received and answered.

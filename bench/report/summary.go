@@ -66,7 +66,7 @@ func (c *Case) rows(targets []string) []Row {
 	values := make(map[place]map[string]map[int]float64) // by target and round
 	for _, run := range c.Runs {
 		for _, step := range run.Steps {
-			for _, v := range step.values(c.Setup, run.Before) {
+			for _, v := range step.values(c.Setup, &run) {
 				at := place{step.Name, v.Key}
 				if _, ok := index[at]; !ok {
 					index[at] = len(rows)

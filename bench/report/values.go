@@ -23,6 +23,9 @@ const (
 	LogLines        = "log_lines"
 	Refused         = "refused"
 	Peak            = "peak"
+	HeapPerClient   = "heap_per_client"
+	HeapPerKey      = "heap_per_key"
+	AllocsPerAnswer = "allocations_per_response"
 )
 
 // value is a metric of one run's step.
@@ -31,8 +34,8 @@ type value struct {
 	V float64
 }
 
-// values says what a step means. Setup and before are those of its run.
-func (s *Step) values(setup Setup, before Use) []value {
+// values says what a step of a run means.
+func (s *Step) values(setup Setup, run *Run) []value {
 	var out []value
 	add := func(key, label string, unit Unit, v float64) {
 		out = append(out, value{Metric{Key: key, Label: label, Unit: unit}, v})
@@ -42,7 +45,16 @@ func (s *Step) values(setup Setup, before Use) []value {
 	}
 	clients := float64(max(setup.Clients, 1))
 	rss := func() {
-		cost(RSSPerClient, "RSS per client", Bytes, float64(s.Target.RSS-before.RSS)/clients)
+		cost(RSSPerClient, "RSS per client", Bytes, float64(s.Target.RSS-run.Before.RSS)/clients)
+		if s.Heap.Live == 0 {
+			return
+		}
+		live := float64(s.Heap.Live - run.HeapBefore.Live)
+		if setup.Cold {
+			cost(HeapPerKey, "live heap per key, with its clients", Bytes, live/float64(max(setup.Keys, 1)))
+		} else {
+			cost(HeapPerClient, "live heap per client", Bytes, live/clients)
+		}
 	}
 	latency := func(what string) {
 		if s.Latency == nil || s.Latency.Count == 0 {
@@ -79,6 +91,9 @@ func (s *Step) values(setup Setup, before Use) []value {
 	case Change:
 		changes, responses := float64(max(s.Changes, 1)), float64(max(s.Clients.Responses, 1))
 		cost(CPUPerResponse, "CPU per response and ACK", Micros, s.Target.CPU/responses*1e6)
+		if s.Heap.Live > 0 {
+			cost(AllocsPerAnswer, "objects allocated per response and ACK", Count, float64(s.Heap.Allocated)/responses)
+		}
 		cost("cpu_per_change", "CPU per client and change", Micros, s.Target.CPU/clients/changes*1e6)
 		latency("propagation")
 		add("synced", "clients up to date", Count, float64(s.Synced))

@@ -19,6 +19,7 @@ func serverArgs(t Target, s report.Setup) []string {
 		"--listeners", strconv.Itoa(spec.Listeners),
 		"--size", strconv.Itoa(spec.Size),
 		"--endpoint-size", strconv.Itoa(spec.EndpointSize),
+		"--equal=" + strconv.FormatBool(spec.Equal),
 		"--open-files", strconv.Itoa(s.Clients + spareFiles),
 	}
 	switch t.kind {

@@ -48,6 +48,7 @@ func fleetArgs(t Target, s report.Setup, clients int, addrs []string) []string {
 		"--listeners", strconv.Itoa(spec.Listeners),
 		"--size", strconv.Itoa(spec.Size),
 		"--endpoint-size", strconv.Itoa(spec.EndpointSize),
+		"--equal=" + strconv.FormatBool(spec.Equal),
 		"--slow-rate", "4000", // it is waited for them to get everything once
 		"--slow", strconv.FormatFloat(s.Slow, 'g', -1, 64),
 		"--stuck", strconv.FormatFloat(s.Stuck, 'g', -1, 64),

@@ -39,11 +39,16 @@ func (c *Config) measure(ctx context.Context, t Target, setup report.Setup, step
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	c.status("warm up")
-	if err := b.warmUp(ctx); err != nil {
-		return fmt.Errorf("warm up: %w", err)
+	if !setup.Cold {
+		c.status("warm up")
+		if err := b.warmUp(ctx); err != nil {
+			return fmt.Errorf("warm up: %w", err)
+		}
 	}
 	if err := b.rest(ctx); err != nil {
+		return err
+	}
+	if out.HeapBefore, err = b.heap(ctx); err != nil {
 		return err
 	}
 	if out.Before, err = b.use(); err != nil {

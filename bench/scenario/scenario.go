@@ -180,6 +180,6 @@ func check(s report.Setup) error {
 // specOf is what is served in a setup.
 func specOf(s report.Setup) content.Spec {
 	return content.Spec{
-		Keys: s.Keys, Clusters: s.Resources, Listeners: s.Listeners, Size: s.Size, EndpointSize: s.EndpointSize,
+		Keys: s.Keys, Clusters: s.Resources, Listeners: s.Listeners, Size: s.Size, EndpointSize: s.EndpointSize, Equal: s.Equal,
 	}
 }

@@ -55,6 +55,10 @@ func (r *runner) measured(ctx context.Context, s Step, kind string, do func(cont
 	if err := r.bed.fleet.reset(ctx); err != nil {
 		return nil, err
 	}
+	heapBefore, err := r.bed.heap(ctx)
+	if err != nil {
+		return nil, err
+	}
 	from, err := r.bed.read(ctx)
 	if err != nil {
 		return nil, err
@@ -74,6 +78,10 @@ func (r *runner) measured(ctx context.Context, s Step, kind string, do func(cont
 		return nil, failed
 	}
 	out := between(&from, &to)
+	if out.Heap, err = r.bed.heap(ctx); err != nil {
+		return nil, errors.Join(failed, err)
+	}
+	out.Heap.Allocated -= heapBefore.Allocated
 	out.Name, out.Kind, out.At, out.Changes = s.Name, kind, seconds(from.at.Sub(r.began)), done.changes
 	if done.time > 0 {
 		out.Seconds = seconds(done.time)

@@ -41,6 +41,11 @@ func All() []Scenario {
 	halves.Nodes = 2
 	slow, stuck := usual, usual
 	slow.Slow, stuck.Stuck = 10, 10
+	own := usual
+	own.Keys, own.Clients, own.Resources, own.Cold = 500, 500, 500, true
+	equal, few := own, own
+	equal.Equal = true
+	few.Keys, few.Clients, few.Resources = 2000, 2000, 10
 	compared := []string{report.FloorTarget, report.OriginTarget, report.RelayTarget}
 
 	return []Scenario{
@@ -65,6 +70,11 @@ func All() []Scenario {
 			Name: "keys", Answers: "What does it cost that clients differ in what they want?",
 			Setups:  replace(both(usual), []int{1, 10, 1000}, func(s *report.Setup, n int) { s.Keys = n }),
 			Targets: compared, Steps: []Step{syncStep, oneStep},
+		},
+		{
+			Name: "equal", Answers: "What does a key cost that has the same resources as others, next to one that has its own?",
+			Setups: []report.Setup{own, equal, few}, Targets: []string{report.RelayTarget},
+			Steps: []Step{syncStep, oneStep},
 		},
 		{
 			Name: "resources", Answers: "Does a change cost more where there are more resources?",

@@ -124,7 +124,8 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 		if err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, admin, origin, setup.Admit)), 0o600); err != nil {
+		n.admin = fmt.Sprintf("127.0.0.1:%d", admin)
+		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup.Admit)), 0o600); err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
@@ -138,7 +139,7 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 }
 
 // relayConfig is the configuration of a node: the defaults, with metrics on.
-func relayConfig(number int, addr string, admin int, origin string, admit int) string {
+func relayConfig(number int, addr, admin, origin string, admit int) string {
 	limits := ""
 	if admit > 0 {
 		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", admit)
@@ -150,7 +151,7 @@ listen:
 origin:
   addresses: ["%s"]
 admin:
-  address: 127.0.0.1:%d
+  address: %s
 drain:
   time: 2s
   grace: 2s

@@ -65,6 +65,7 @@ func (r *fleetRun) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&c.Content.Clusters, "resources", 0, "how many clusters each key has; 0 means that nobody knows, and that less is checked")
 	flags.IntVar(&c.Content.Listeners, "listeners", 0, "how many listeners each key has")
 	flags.IntVar(&c.Content.Size, "size", 0, "the `BYTES` of each cluster, as the origin was told")
+	flags.BoolVar(&c.Content.Equal, "equal", false, "all keys have the same resources, as the origin was told")
 	flags.IntVar(&c.Content.EndpointSize, "endpoint-size", 0, "the `BYTES` of each endpoint assignment, as the origin was told")
 	flags.StringSliceVar(&c.Types, "types", nil, "the types that clients ask for: cds, eds, lds and rds (default those there are)")
 	flags.BoolVar(&c.Delta, "delta", true, "speak the incremental variant")

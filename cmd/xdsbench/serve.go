@@ -31,6 +31,7 @@ func (s *serving) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&s.spec.Clusters, "resources", 100, "how many clusters, and as many endpoint assignments, each key has")
 	flags.IntVar(&s.spec.Listeners, "listeners", 0, "how many listeners, and as many route configurations, each key has")
 	flags.IntVar(&s.spec.Size, "size", 0, "the `BYTES` of each cluster; 0 means as few as it takes")
+	flags.BoolVar(&s.spec.Equal, "equal", false, "give all keys the resources of the first one")
 	flags.IntVar(&s.spec.EndpointSize, "endpoint-size", 0, "the `BYTES` of each endpoint assignment; 0 means as few as it takes")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:0", "the `ADDR`ess to listen at, an IPv4 address and a port; 0 is a free port")
 	flags.IntVar(&s.files, "open-files", 0, "check that so many connections can be open; 0 means no check")

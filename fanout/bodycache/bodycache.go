@@ -68,7 +68,7 @@ func (c *Cache[K, V]) Fill(k K, s *Slot[V], build func() (*V, int64)) *V {
 		s.value.Store(made)
 		c.built.Add(1)
 		if size < 0 {
-			c.drop(k, s)
+			c.Drop(k, s)
 			return
 		}
 		c.Grow(k, s, size)
@@ -89,8 +89,8 @@ func (c *Cache[K, V]) Grow(k K, s *Slot[V], size int64) {
 	c.evictLocked(c.limit)
 }
 
-// drop removes the slot for k.
-func (c *Cache[K, V]) drop(k K, s *Slot[V]) {
+// Drop removes the slot for k. It does nothing if the slot was evicted. The value in it stays valid.
+func (c *Cache[K, V]) Drop(k K, s *Slot[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now, ok := c.recent.Peek(k); ok && now == s {

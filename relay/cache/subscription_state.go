@@ -49,7 +49,9 @@ type SubscriptionState struct {
 	// versions prove nothing: the tier head is newer than what the whole table was restored from, or
 	// the control plane cannot bring what is newer yet.
 	ByNameToo bool
-	resent    notes.Resent // see Spares
+	// Sole says that one client alone has the subscription at present.
+	Sole   bool
+	resent notes.Resent // see Spares
 }
 
 // State returns the state of w's subscription. The cost does not depend on the table's size.
@@ -61,7 +63,7 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 		return SubscriptionState{}
 	}
 	h := SubscriptionState{
-		Subscription: s.id, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: s.key.wildcard,
+		Subscription: s.id, Sole: s.count == 1, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: s.key.wildcard,
 		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.store.Deadline(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.demand.WildcardAnswered(), Held: t.heldLocked(s) || t.group.cache.asleep(),
 	}
 	for i := range t.streams {
