@@ -62,6 +62,21 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestEqualKeys: where all keys are equal, each has the resources of the first one.
+func TestEqualKeys(t *testing.T) {
+	equal, own := Spec{Keys: 9, Clusters: 2, Listeners: 1, Equal: true}, Spec{Keys: 9, Clusters: 2, Listeners: 1}
+	stamp := Stamp{Revision: 7, At: time.Unix(1, 2)}
+	for _, typeURL := range own.Types() {
+		first := own.Resource(typeURL, 0, 0, stamp)
+		if got := equal.Resource(typeURL, 5, 0, stamp); !proto.Equal(got, first) || proto.Equal(own.Resource(typeURL, 5, 0, stamp), first) {
+			t.Errorf("key 5 has %v, expected %v", got, first)
+		}
+		if got, want := equal.Names(typeURL, 5), own.Names(typeURL, 0); !slices.Equal(got, want) {
+			t.Errorf("key 5 has the names %q, expected %q", got, want)
+		}
+	}
+}
+
 // TestMessages holds what is in resources: the name in the first field, one
 // stamp, references to neighbours, and the size that was asked for.
 func TestMessages(t *testing.T) {

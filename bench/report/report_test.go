@@ -38,11 +38,12 @@ func sample() *Result {
 // sampleRun is a run whose target takes some microseconds for each response.
 func sampleRun(target string, round, clients int, micros float64) Run {
 	n := float64(clients)
-	run := Run{Target: target, Round: round, Before: Use{RSS: 20 << 20}}
+	run := Run{Target: target, Round: round, Before: Use{RSS: 20 << 20}, HeapBefore: Heap{Live: 4 << 20}}
 	run.Steps = []Step{
 		{
 			Name: "sync", Kind: Connect, Seconds: n * micros * 20e-6, Synced: clients,
 			Target: Use{CPU: n * micros * 10e-6, System: n * micros * 2e-6, RSS: 20<<20 + int64(n*micros*2000)},
+			Heap:   Heap{Live: 4<<20 + int64(n*micros*700), Allocated: int64(n * micros * 30)},
 			Clients: Traffic{
 				Responses: int64(2 * clients), Resources: int64(200 * clients), Bytes: int64(21000 * clients), ACKs: int64(2 * clients),
 			},
@@ -51,6 +52,7 @@ func sampleRun(target string, round, clients int, micros float64) Run {
 		{
 			Name: "one", Kind: Change, At: 3, Seconds: 10, Synced: clients, Changes: 10,
 			Target:  Use{CPU: n * micros * 10e-6, System: n * micros * 3e-6, RSS: 20<<20 + int64(n*micros*2100)},
+			Heap:    Heap{Live: 4<<20 + int64(n*micros*750), Allocated: int64(n * micros * 20)},
 			Clients: Traffic{Responses: int64(10 * clients), Resources: int64(10 * clients), Bytes: int64(3000 * clients), ACKs: int64(10 * clients)},
 			Fleet:   Use{CPU: n * 50e-6},
 			Load:    Load{Open: 1, Requests: 10, Responses: 10, BytesIn: 900, BytesOut: 3000},
