@@ -148,6 +148,34 @@ func TestOwn(t *testing.T) {
 	})
 }
 
+// TestOwnedWhileDown: what a key has when this node becomes its owner while the store is down is written
+// once the store is back, although nothing changes, and the problem is known meanwhile.
+func TestOwnedWhileDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newMemory(), nil, clusters)
+		defer r.stop()
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(time.Minute)
+		down := newMemory()
+		down.fail(store.ErrDown, true)
+		next, err := New(Config{Store: down, Prefix: "tier", MaxSize: 1 << 20, Logger: r.log.logger(), Meter: noop.Meter{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer next.Close()
+		defer next.Own(r.group)()
+		pass(2 * time.Second)
+		if why, _ := next.Problem(); why != store.ErrDown.Error() {
+			t.Errorf("the problem is %q", why)
+		}
+		down.fail(nil, false)
+		pass(30 * time.Second)
+		if why, _ := next.Problem(); why != "" || down.record("key", clusters.URL) == nil {
+			t.Errorf("the store is back, and the problem is %q; there is a record: %t", why, down.record("key", clusters.URL) != nil)
+		}
+	})
+}
+
 // TestOwnRetries: a store that was down gets the newest state when it is back, and so does one that
 // was emptied, or if the result of a write is unknown.
 func TestOwnRetries(t *testing.T) {

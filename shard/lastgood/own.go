@@ -98,7 +98,7 @@ func (o *owned) finish() {
 func (o *owned) do(ctx context.Context, t turn) outcome {
 	is := outcome{turn: t}
 	if t.check {
-		is.checked = o.look(ctx)
+		o.look(ctx)
 	}
 	if !t.write {
 		return is
@@ -111,12 +111,11 @@ func (o *owned) do(ctx context.Context, t turn) outcome {
 	return is
 }
 
-// look checks what the store has of the key, so that missing records are written. It reports whether
-// the store answered.
-func (o *owned) look(ctx context.Context) bool {
+// look checks what the store has of the key, so that missing records are written.
+func (o *owned) look(ctx context.Context) {
 	there, err := o.keeper.cfg.Store.Marks(ctx, o.key)
 	if err != nil {
-		return false // a write notices the error, if there is anything to write
+		return // a write notices the error, if there is anything to write
 	}
 	for url, mark := range there {
 		w := o.of(url)
@@ -128,7 +127,6 @@ func (o *owned) look(ctx context.Context) bool {
 			w.mark = ""
 		}
 	}
-	return true
 }
 
 func (o *owned) of(url string) *stored {

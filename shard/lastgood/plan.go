@@ -57,9 +57,8 @@ type turn struct{ check, write bool }
 // outcome is what a turn has found.
 type outcome struct {
 	turn
-	checked bool          // the check has succeeded
-	failed  bool          // the write has failed
-	pause   time.Duration // until it is retried
+	failed bool          // the write has failed
+	pause  time.Duration // until it is retried
 }
 
 func (p *plan) step(e event) { p.doing = transitions[e][p.doing] }
@@ -94,14 +93,15 @@ func (p *plan) begin(now time.Time, pause time.Duration) turn {
 }
 
 // over records the outcome of a turn. A check may have found that records are missing, and the key
-// may have changed: then it is to be written delay later.
+// may have changed: then it is to be written delay later. So it is after a check that has failed: what
+// the store lacks is written as soon as the store is back, and a write reports the failure.
 func (p *plan) over(now time.Time, delay time.Duration, o outcome) {
 	switch {
 	case o.failed:
 		p.write = now.Add(o.pause)
 	case o.write:
 		p.write = time.Time{}
-	case o.checked && p.write.IsZero():
+	case o.check && p.write.IsZero():
 		p.write = now.Add(delay)
 	}
 	if p.write.IsZero() {

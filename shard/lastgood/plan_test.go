@@ -58,21 +58,20 @@ func TestPlanTimes(t *testing.T) {
 			p.over(at(13), delay, outcome{turn: turn, failed: true, pause: time.Minute})
 		}, plan{due, at(73), at(60)}},
 		{"a check", func(p *plan) {
-			p.over(at(61), delay, outcome{turn: p.begin(at(60), pause), checked: true})
+			p.over(at(61), delay, outcome{turn: p.begin(at(60), pause)})
 		}, plan{due, at(71), at(120)}},
-		{"a failed check", func(p *plan) { p.over(at(61), delay, outcome{turn: p.begin(at(60), pause)}) }, plan{idle, time.Time{}, at(120)}},
-		{"a change during a failed check", func(p *plan) {
+		{"a change during a check", func(p *plan) {
 			turn := p.begin(at(60), pause)
 			p.changed(at(61), delay)
 			p.over(at(62), delay, outcome{turn: turn})
 		}, plan{due, at(72), at(120)}},
 		{"a check before a write", func(p *plan) {
 			p.changed(at(59), delay)
-			p.over(at(61), delay, outcome{turn: p.begin(at(60), pause), checked: true})
+			p.over(at(61), delay, outcome{turn: p.begin(at(60), pause)})
 		}, plan{due, at(69), at(120)}},
 		{"a check with a write", func(p *plan) {
 			p.changed(at(50), delay)
-			p.over(at(61), delay, outcome{turn: p.begin(at(60), pause), checked: true})
+			p.over(at(61), delay, outcome{turn: p.begin(at(60), pause)})
 		}, plan{idle, time.Time{}, at(120)}},
 		{"the end", func(p *plan) { p.changed(at(1), delay); p.end() }, plan{ending, at(11), at(60)}},
 		{"the end during a write", func(p *plan) {
@@ -140,9 +139,9 @@ func TestPlanModel(t *testing.T) {
 					l.check = now.Add(pause)
 				}
 			case !waits:
-				o := outcome{turn: is, checked: is.check && random.IntN(2) == 0, failed: is.write && random.IntN(2) == 0, pause: 3 * time.Second}
+				o := outcome{turn: is, failed: is.write && random.IntN(2) == 0, pause: 3 * time.Second}
 				p.over(now, delay, o)
-				if o.checked && l.due.IsZero() {
+				if o.check && l.due.IsZero() {
 					l.due = now.Add(delay)
 				}
 				if o.write {
