@@ -116,9 +116,10 @@ func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Qu
 		began := time.Now()
 		b := s.srv.buildBody(ts, q, s.form)
 		ts.metrics.built(s.newestLocked(ts, q.Since, h.Gen).Context(), time.Since(began))
-		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
+		at := &place{k, slot}
+		b.packing = s.srv.packingOf(ts.table.Type, b, at)
 		if h.Sole && b.data != nil {
-			b.only = &place{k, slot}
+			b.only = at
 		}
 		size := b.size()
 		if b.idle() || h.Sole && b.data == nil {

@@ -8,7 +8,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
-	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/sharedgzip"
 	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/resource"
@@ -28,9 +27,7 @@ type Compression struct {
 // packing is the compressed form of a cached body. It is made once that pays. It is safe for
 // concurrent use.
 type packing struct {
-	// Fixed after construction.
-	key  bodyKey
-	slot *bodycache.Slot[body]
+	at *place // fixed after construction
 
 	wanted atomic.Int64 // how often a client that accepts gzip needed the body
 	once   sync.Once
@@ -42,11 +39,11 @@ type packing struct {
 const worth = 8
 
 // packingOf returns the packing of a body of a type; nil if the body must not be compressed.
-func (s *Server) packingOf(t *resource.Type, b *body, k bodyKey, slot *bodycache.Slot[body]) *packing {
+func (s *Server) packingOf(t *resource.Type, b *body, at *place) *packing {
 	if from := s.cfg.Compression.From; from < 1 || len(b.data) < from || resource.HoldsSecrets(t.URL) {
 		return nil
 	}
-	return &packing{key: k, slot: slot}
+	return &packing{at: at}
 }
 
 // packedFor returns the compressed form of a body for one more client that accepts gzip; nil if the
@@ -63,7 +60,7 @@ func (s *Server) packedFor(b *body) *sharedgzip.Member {
 			return
 		}
 		p.made = m
-		s.bodies.Grow(p.key, p.slot, int64(cap(m.Head())))
+		s.bodies.Grow(p.at.key, p.at.slot, int64(cap(m.Head())))
 	})
 	return p.made
 }

@@ -125,7 +125,7 @@ type Run struct {
 	Violations map[string]Violation `json:"violations,omitempty"`
 	// Ends counts connections and streams that ended without the clients' doing.
 	Ends map[string]int64 `json:"ends,omitempty"`
-	// Before is the target without clients, and HeapBefore its heap, if it tells.
+	// Before is the target without clients, and HeapBefore its heap, if that is known.
 	Before     Use    `json:"before"`
 	HeapBefore Heap   `json:"heap_before,omitzero"`
 	Steps      []Step `json:"steps"`
@@ -159,8 +159,8 @@ type Step struct {
 	At      float64 `json:"at"`
 	Seconds float64 `json:"seconds"`
 	Target  Use     `json:"target"`
-	// Heap is the target's, if it tells: what is live in the end, and the objects that were allocated
-	// in the step.
+	// Heap is the target's, if that is known: the bytes that are live in the end, and the objects that
+	// were allocated in the step.
 	Heap   Heap `json:"heap,omitzero"`
 	Origin Use  `json:"origin,omitzero"` // if it is a process of its own
 	Fleet  Use  `json:"fleet"`

@@ -13,7 +13,7 @@ import (
 )
 
 // heap is the target's heap, summed over its nodes. It makes the target collect garbage, so it is not
-// read while anything else is measured. It is zero for targets that do not tell, such as commands.
+// read while anything else is measured. It is zero for commands, whose heaps are not known.
 func (b *bed) heap(ctx context.Context) (sum report.Heap, err error) {
 	if len(b.nodes) == 0 {
 		var m drive.Memory

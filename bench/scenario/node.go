@@ -21,7 +21,7 @@ type node struct {
 	// Fixed after construction.
 	name    string
 	addr    string // where it will listen
-	admin   string // its admin address; empty if it has none that we know
+	admin   string // its admin address; empty for a command
 	command func(context.Context) *exec.Cmd
 	log     *logCount
 

@@ -72,7 +72,7 @@ func All() []Scenario {
 			Targets: compared, Steps: []Step{syncStep, oneStep},
 		},
 		{
-			Name: "equal", Answers: "What does a key cost that has the same resources as others, next to one that has its own?",
+			Name: "equal", Answers: "What does a key cost that has the same resources as others, one that has its own, and a small one with one client?",
 			Setups: []report.Setup{own, equal, few}, Targets: []string{report.RelayTarget},
 			Steps: []Step{syncStep, oneStep},
 		},

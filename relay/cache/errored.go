@@ -105,8 +105,8 @@ type SharedErrors struct{ sent notes.Shared }
 // More reports whether there was more than fits in one message.
 func (s *SharedErrors) More() bool { return s.sent.More() }
 
-// askErrored records that another node now asks for names.
-func (t *Table) askErrored(shared *SharedErrors, names iter.Seq[string]) {
+// AskErrored records that another node now asks for names.
+func (t *Table) AskErrored(shared *SharedErrors, names iter.Seq[string]) {
 	covers := func(name string) bool { return name == everything || resource.IsGlob(name) }
 	t.inPauses(t.mu.reading(), func(step int, pause func()) { shared.sent.Ask(&t.errored, names, covers, step, pause) })
 }
@@ -119,9 +119,6 @@ func (t *Table) nextErrored(shared *SharedErrors, covers func(name string) bool)
 	})
 	return of
 }
-
-// AskErrored records that another node now asks for names.
-func (t *Table) AskErrored(shared *SharedErrors, names iter.Seq[string]) { t.askErrored(shared, names) }
 
 // Errored returns the names for which clients may remember an error, as far as w, of another node,
 // asks for them and was not sent them yet.
@@ -142,7 +139,7 @@ func (t *Table) Errored(w *Watcher, shared *SharedErrors) resource.Errored {
 // AskErrored is [Table.AskErrored] of the owner of the key, for names that it is asked for.
 func (f *Feed) AskErrored(typ *resource.Type, shared *SharedErrors, names []string) {
 	if t := f.group.lookup(typ); t != nil {
-		t.askErrored(shared, slices.Values(names))
+		t.AskErrored(shared, slices.Values(names))
 	}
 }
 

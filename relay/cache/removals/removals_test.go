@@ -67,6 +67,15 @@ func TestDue(t *testing.T) {
 	type cell struct {
 		over, parentsGone, revocable bool
 	}
+	ends := func(c cell) Step {
+		switch {
+		case !c.over:
+			return Stay
+		case c.revocable:
+			return End
+		}
+		return Extend
+	}
 	for _, tt := range []struct {
 		name string
 		hold func() Hold
@@ -79,29 +88,13 @@ func TestDue(t *testing.T) {
 			}
 			return Stay
 		}},
-		{"a mass removal", mass, func(c cell) Step {
-			switch {
-			case !c.over:
-				return Stay
-			case c.revocable:
-				return End
-			}
-			return Extend
-		}},
+		{"a mass removal", mass, ends},
 		{"a mass removal without end", endless, func(cell) Step { return Stay }},
 		{"a mass removal of what was kept for parents", func() Hold {
 			h := parents()
 			h.HoldMass(set("a", "b"), later, time.Time{}, Evidence{})
 			return h
-		}, func(c cell) Step {
-			switch {
-			case !c.over:
-				return Stay
-			case c.revocable:
-				return End
-			}
-			return Extend
-		}},
+		}, ends},
 		{"a mass removal without end of what was kept for parents", func() Hold {
 			h := parents()
 			h.HoldMass(set("a", "b"), time.Time{}, time.Time{}, Evidence{})

@@ -43,7 +43,7 @@ const (
 )
 
 // Comparison compares content with the tier head. The zero value has neither. A nil Comparison, of a
-// table that is compared with none, has no head at all times; only reading methods may be called on
+// table that is compared with none, has no head at all times; Observe and Content must not be called on
 // it. One goroutine changes a Comparison at a time, while no other one reads it.
 type Comparison struct {
 	head     Head
@@ -145,11 +145,21 @@ func (c *Comparison) Reached() bool {
 }
 
 // Now is the digest of the content that is compared.
-func (c *Comparison) Now() resource.Digest { return c.now }
+func (c *Comparison) Now() (none resource.Digest) {
+	if c == nil {
+		return none
+	}
+	return c.now
+}
 
 // Since is when a head with the digest of the present one arrived first, by this node's clock; zero
 // if there is none.
-func (c *Comparison) Since() time.Time { return c.since }
+func (c *Comparison) Since() (none time.Time) {
+	if c == nil {
+		return none
+	}
+	return c.since
+}
 
 // Replaced is when the head replaced another one while the content was the present one; zero if it did
 // not. Only such a head is certain to be newer than the content: the first head that content is

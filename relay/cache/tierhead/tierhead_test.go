@@ -64,7 +64,7 @@ func TestStandings(t *testing.T) {
 		})
 	}
 	var none *Comparison
-	if _, known := none.Head(); known || none.Standing() != NoHead || none.Reached() || none.Awaits("") || !none.Written().IsZero() {
+	if _, known := none.Head(); known || none.Standing() != NoHead || none.Reached() || none.Awaits("") || !none.Written().IsZero() || !none.Since().IsZero() || !none.Replaced().IsZero() || none.Now() != (resource.Digest{}) {
 		t.Error("a table that is compared with no head has one")
 	}
 }
