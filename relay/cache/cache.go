@@ -15,6 +15,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache/pool"
 	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/trace"
@@ -122,6 +123,7 @@ type Cache struct {
 	feeds sync.WaitGroup
 	made  time.Time
 	beat  aliveness // see Cache.Beat
+	pool  pool.Pool // of the resources of all keys
 
 	lastID       atomic.Uint64 // see Table.nextID
 	held         atomic.Uint64 // see RemovalsHeld
@@ -166,8 +168,7 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 	defer c.mu.Unlock()
 	g := c.groups[key]
 	if g == nil {
-		g = newGroup(c, key, node)
-		c.groups[key] = g
+		g = c.addLocked(key, node)
 	}
 	g.clients++
 	if g.clients > 1 {
@@ -185,6 +186,16 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 		g.startLocked()
 	}
 	g.lingerFrom(time.Now().Add(c.cfg.Linger)) // names may have lingered while the key had no clients
+	return g
+}
+
+// addLocked makes the group of a key. c.mu must be held.
+func (c *Cache) addLocked(key aggregation.Key, node *corev3.Node) *Group {
+	g := newGroup(c, key, node)
+	c.groups[key] = g
+	if len(c.groups) > 1 {
+		c.pool.Use()
+	}
 	return g
 }
 

@@ -184,7 +184,7 @@ func (c *children) know() {
 	clusters.mu.RLock()
 	defer clusters.mu.RUnlock()
 	for _, e := range clusters.store.Entries() {
-		for _, res := range []*resource.Resource{e.Res, e.Last} {
+		for _, res := range []*resource.Resource{e.Res, e.Last()} {
 			if res != nil {
 				c.known[res.Endpoints] = struct{}{}
 			}

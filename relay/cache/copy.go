@@ -54,8 +54,9 @@ func (u *updateTxn) put(res *resource.Resource) {
 	gen, had := t.store.Gen(), e.TTL()
 	failed := t.notes.Forget(res.Key)
 	if e == nil || e.Res == nil {
-		t.store.Count(u.by, nil, res)
-		u.set(res.Key, table.State{Copy: mine, Member: wild})
+		mine = t.newCopy(u.by, res)
+		t.store.Count(u.by, nil, mine.Res)
+		u.set(mine.Res.Key, table.State{Copy: mine, Member: wild})
 		u.refreshTTL(t.store.Get(res.Key), res, gen, had)
 		return
 	}
@@ -77,6 +78,8 @@ func (u *updateTxn) put(res *resource.Resource) {
 		mine.Res = e.Res
 	case other != nil && other.Res.SameContent(res):
 		mine.Res = other.Res
+	default:
+		mine = t.newCopy(u.by, res)
 	}
 	if !e.Res.SameContent(res) {
 		t.errored.Dismiss(e.Name, t.group.cache.step)
@@ -86,10 +89,19 @@ func (u *updateTxn) put(res *resource.Resource) {
 	u.refreshTTL(e, res, gen, had)
 }
 
+// newCopy returns the copy of a stream of a resource that has arrived. Where another key has an equal
+// resource, both use the same memory.
+func (t *Table) newCopy(stream int, res *resource.Resource) table.Copy {
+	if t.shares {
+		res = t.group.cache.pool.Share(res)
+	}
+	return table.Copy{Stream: stream, Version: res.Version, Res: res}
+}
+
 // again makes clients get e once more, although it has not changed: that reverts the error that
 // they got for its name, which they remember until then (C16, D15).
 func (u *updateTxn) again(e *table.Entry) {
-	s := table.State{Copy: e.Copy, Second: e.Second, Member: e.Member}
+	s := table.State{Copy: e.Copy, Second: e.Second(), Member: e.Member}
 	same := *e.Res
 	s.Res = &same
 	for _, h := range e.Copies() {

@@ -128,7 +128,7 @@ func (t *Table) dropUnwantedLocked(e *table.Entry, woken map[*Subscription]struc
 	}
 	switch {
 	case e.Res != nil, t.demand.Get(e.Name) != nil, t.askedForLocked(e):
-	case e.Denied && t.coveredLocked(e.Stream, e.Name, e.Former): // clients may hold it
+	case e.Denied && t.coveredLocked(e.Stream, e.Name, e.Former()): // clients may hold it
 	case !t.demand.Wildcard().Demanded():
 		t.forgetEntryLocked(e)
 	case t.streamOf(e.Name) != t.demand.Wildcard().Stream(): // else the absence is still confirmed
@@ -139,7 +139,7 @@ func (t *Table) dropUnwantedLocked(e *table.Entry, woken map[*Subscription]struc
 // askedForLocked reports whether clients ask for e by another name than its own, or asked for a
 // former one.
 func (t *Table) askedForLocked(e *table.Entry) bool {
-	return t.globWantedLocked(e.Name) || slices.ContainsFunc(e.Former, func(a string) bool { return t.demand.Get(a) != nil })
+	return t.globWantedLocked(e.Name) || slices.ContainsFunc(e.Former(), func(a string) bool { return t.demand.Get(a) != nil })
 }
 
 // releaseCopyLocked releases the copy h of e, which has no interest on its stream any more. t.mu

@@ -75,8 +75,8 @@ func (p *picker) pick(e *table.Entry) {
 func (p *picker) look(e *table.Entry) (there bool, gen uint64) {
 	there, gen = p.sub.seesLocked(e)
 	switch {
-	case there && !p.query.Rejected && e.Gap.Bridges(p.query.Since.Gen, p.query.Since.Removed):
-		gen = e.Gap.From // a client that has rejected an update may have rejected this removal
+	case there && !p.query.Rejected && e.Gap().Bridges(p.query.Since.Gen, p.query.Since.Removed):
+		gen = e.Gap().From // a client that has rejected an update may have rejected this removal
 	case there && p.query.Spared && !p.query.Rejected && gen == e.Gen:
 		gen = p.table.errored.SparedFrom(e.Name, e.Gen)
 	case !there && p.sub.sawLocked(e):
@@ -262,7 +262,7 @@ func (p *picker) pickState(e *table.Entry) {
 		p.out.Resources = append(p.out.Resources, e.Res)
 		return
 	}
-	was := e.Last
+	was := e.Last()
 	if e.Res != nil {
 		was = e.Res // it left the wildcard set (D11)
 	}

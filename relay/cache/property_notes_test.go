@@ -138,7 +138,7 @@ func (m *machine) reapNotes(floor uint64) {
 		if e := m.table.entryOf(n); e == nil {
 			delete(m.model.former, n)
 		} else if m.floor() != floor {
-			m.model.former[n] = e.Former // it may have been dropped meanwhile
+			m.model.former[n] = e.Former() // it may have been dropped meanwhile
 		}
 	}
 }

@@ -280,7 +280,7 @@ func (m *machine) reap() {
 			delete(m.model.absent, n)
 			delete(m.model.former, n)
 		default: // it may have been dropped and made again
-			m.model.former[n] = e.Former
+			m.model.former[n] = e.Former()
 		}
 	}
 }

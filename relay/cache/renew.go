@@ -109,8 +109,7 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Snapshot) {
 	g := c.groups[key]
 	fresh := g == nil && !c.closed
 	if fresh {
-		g = newGroup(c, key, node)
-		c.groups[key] = g
+		g = c.addLocked(key, node)
 	}
 	c.mu.Unlock()
 	if g == nil || !fresh && g.Upstream().Connected {
@@ -386,7 +385,7 @@ func (t *Table) absentOnLocked(by int, name string) bool {
 // rename replaces the version of e, which clients may not have been sent yet, by the one that
 // clients of other nodes got for the same content (K11).
 func (u *updateTxn) rename(e *table.Entry, version string) {
-	if e.Res.Version == version || e.Stream != u.by || e.Second != nil {
+	if e.Res.Version == version || e.Stream != u.by || e.Second() != nil {
 		return
 	}
 	same := *e.Res

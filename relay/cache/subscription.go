@@ -205,7 +205,7 @@ func (s *Subscription) meansLocked(e *table.Entry) bool {
 
 // sawLocked reports whether s asks for e by a former alias.
 func (s *Subscription) sawLocked(e *table.Entry) bool {
-	for _, a := range e.Former {
+	for _, a := range e.Former() {
 		if _, ok := s.names[a]; ok {
 			return true
 		}

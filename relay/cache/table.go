@@ -18,6 +18,8 @@ type Table struct {
 	Type  *resource.Type
 	group *Group
 	seeds seeds
+	// shares says that the memory of equal resources of other keys may be used.
+	shares bool
 
 	yielding lockorder.Mutex[lockorder.Yielding] // serializes yield; taken before mu
 
@@ -80,7 +82,8 @@ func newTable(g *Group, t *resource.Type) *Table {
 	n := len(g.cache.cfg.Streams)
 	made := &Table{
 		Type: t, group: g, seeds: newSeeds(),
-		notes: notes.New(), errored: notes.NewErrored(),
+		shares: !g.private && !resource.HoldsSecrets(t.URL),
+		notes:  notes.New(), errored: notes.NewErrored(),
 		subs:    make(map[subKey]*Subscription),
 		streams: make([]typeStreamState, n),
 		waiting: make(map[*Subscription]struct{}),

@@ -65,3 +65,7 @@ func fitted[V any](m map[string]V, step int) map[string]V {
 // Spacious is how many names may be missing from a map before a copy replaces it: maps do not shrink
 // by themselves, and clearing one costs as much as it ever held.
 const Spacious = 1024
+
+// roomy is the same for the map of changes, which is usually empty after they were taken: a key may
+// have few names, and there may be many keys.
+const roomy = 16

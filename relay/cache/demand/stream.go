@@ -166,6 +166,10 @@ func (d *Demand[S]) Answer(stream, step int) (news bool) {
 	} else {
 		s.outdated = true
 	}
+	if len(s.unanswered) == 0 { // with the room of all names that were asked for
+		s.unanswered = make(map[string]*Interest[S])
+		d.moved++
+	}
 	return true
 }
 

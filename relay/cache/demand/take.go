@@ -40,7 +40,7 @@ func (d *Demand[S]) Take(stream int, all bool, over func() bool) *Take[S] {
 	d.guard.Writing()
 	s := &d.streams[stream]
 	s.takes++
-	t := &Take[S]{demand: d, stream: stream, all: all, takes: s.takes, seq: d.seq, many: len(s.changes) > Spacious, over: over, wanted: s.wanted}
+	t := &Take[S]{demand: d, stream: stream, all: all, takes: s.takes, seq: d.seq, many: len(s.changes) > roomy, over: over, wanted: s.wanted}
 	if t.size = s.wanted; !all {
 		t.size = min(t.size, len(s.changes))
 	}

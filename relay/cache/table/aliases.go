@@ -21,9 +21,9 @@ func (e *Entry) GoesBy(name string) bool {
 // Aliases returns the present and former names of e other than its own.
 func (e *Entry) Aliases() []string {
 	if e.Res == nil {
-		return e.Former
+		return e.Former()
 	}
-	return slices.Concat(e.Res.Aliases, e.Former)
+	return slices.Concat(e.Res.Aliases, e.Former())
 }
 
 // Aliased reports whether any resource has, or had, a name besides its own.
@@ -49,7 +49,7 @@ func (s *Store) EachOf(name string, f func(*Entry)) {
 		return
 	}
 	for e := g.members.Newest(); e != nil; {
-		next := e.urn.place.Older // f may forget e
+		next := e.rare.urn.place.Older // f may forget e
 		f(e)
 		e = next
 	}
@@ -103,18 +103,20 @@ func (s *Store) rename(e *Entry, old, res *resource.Resource) {
 	if res != nil {
 		after = res.Aliases
 	}
-	if len(before)+len(after)+len(e.Former) == 0 {
+	if len(before)+len(after)+len(e.Former()) == 0 {
 		return
 	}
 	s.unindex(e, before)
-	s.unindex(e, e.Former)
+	s.unindex(e, e.Former())
 	var former []string
-	for _, a := range slices.Concat(e.Former, before) {
+	for _, a := range slices.Concat(e.Former(), before) {
 		if s.wanted(a) && !slices.Contains(after, a) && !slices.Contains(former, a) {
 			former = append(former, a)
 		}
 	}
-	e.Former = former
+	if len(former) > 0 || len(e.Former()) > 0 {
+		e.with().former = former
+	}
 	s.index(e, after)
 	s.index(e, former)
 }

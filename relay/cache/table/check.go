@@ -44,10 +44,10 @@ func (c *checker) entries() {
 		if e.Gen > s.gen || e.Name != name {
 			c.complain("%q (%q) changed at generation %d, the table's newest is %d", name, e.Name, e.Gen, s.gen)
 		}
-		if e.Last != nil {
-			c.bytes += int64(e.Last.Size())
+		if last := e.Last(); last != nil {
+			c.bytes += int64(last.Size())
 		}
-		also := slices.Clone(e.Former)
+		also := slices.Clone(e.Former())
 		if e.Res == nil {
 			dead++
 		} else {
@@ -154,7 +154,7 @@ func (c *checker) lists() {
 		c.complain("the list of changes holds %d entries, not %d", n, s.changes.Len())
 	}
 	n = 0
-	for e := s.tombstones.Newest(); e != nil; e = e.tombstones.Older {
+	for e := s.tombstones.Newest(); e != nil; e = e.with().tombstones.Older {
 		if n++; e.Res != nil || s.entries[e.Name] != e {
 			c.complain("%q is in the list of tombstones", e.Name)
 		}

@@ -32,7 +32,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		"must not be kept":       func(s *Store) { s.SetUncacheable("x", []string{"x"}) },
 		"is not in the glob":     func(s *Store) { clear(s.globs) },
 		"but counts 2 and 7":     func(s *Store) { s.globs[glob].live = 7 },
-		"has structure":          func(s *Store) { s.entries["a"].urn = &structure{} },
+		"has structure":          func(s *Store) { s.entries["a"].with().urn = &structure{} },
 		"empty and not wanted":   func(s *Store) { s.AddGlob("xdstp://a/t/b/*") },
 	} {
 		t.Run(want, func(t *testing.T) {

@@ -19,8 +19,9 @@ func (e *Entry) CopyFrom(stream int) *Copy {
 		return nil
 	case e.Stream == stream:
 		return &e.Copy
-	case e.Second != nil && e.Second.Stream == stream:
-		return e.Second
+	}
+	if second := e.Second(); second != nil && second.Stream == stream {
+		return second
 	}
 	return nil
 }
@@ -32,13 +33,13 @@ func (e *Entry) BelongsTo(stream int) bool {
 
 // Copies lists the copies of e.
 func (e *Entry) Copies() []Copy {
-	switch {
-	case e.Res == nil:
+	if e.Res == nil {
 		return nil
-	case e.Second == nil:
-		return []Copy{e.Copy}
 	}
-	return []Copy{e.Copy, *e.Second}
+	if second := e.Second(); second != nil {
+		return []Copy{e.Copy, *second}
+	}
+	return []Copy{e.Copy}
 }
 
 // OtherCopy returns the copy of another stream, nil if there is none.
@@ -50,15 +51,16 @@ func (e *Entry) OtherCopy(stream int) *Copy {
 		other := e.Copy
 		return &other
 	}
-	return e.Second
+	return e.Second()
 }
 
 // secondSize is the additional memory of the second copy, in bytes.
 func (e *Entry) secondSize() int64 {
-	if e.Second == nil || e.Second.Res == e.Res {
+	second := e.Second()
+	if second == nil || second.Res == e.Res {
 		return 0
 	}
-	return int64(e.Second.Res.Size())
+	return int64(second.Res.Size())
 }
 
 // Sum is what a stream has of the content of a store.
@@ -102,8 +104,9 @@ func (s *Store) SetCopies(e *Entry, st State) {
 	} else if l != nil && l != st.TTLState {
 		s.unlist(l)
 	}
-	if e.Second != nil && e.Second.TTLState != nil && !kept(e.Second.TTLState) {
-		s.endTTLState(e.Second.TTLState)
+	second := e.Second()
+	if second != nil && second.TTLState != nil && !kept(second.TTLState) {
+		s.endTTLState(second.TTLState)
 	}
 	if e.Denied {
 		s.sums[e.Stream].Denied--
@@ -111,12 +114,17 @@ func (s *Store) SetCopies(e *Entry, st State) {
 	if st.Denied {
 		s.sums[st.Stream].Denied++
 	}
-	e.Copy, e.Second, e.Denied = st.Copy, st.Second, st.Denied
+	e.Copy, e.Denied = st.Copy, st.Denied
+	if st.Second != second {
+		e.with().second = st.Second
+	}
 	s.bytes += e.secondSize()
 }
 
 // SetVersion sets the version of a stream's copy of e, which it must have.
 func (s *Store) SetVersion(e *Entry, stream int, version string) {
 	s.guard.Writing()
-	e.CopyFrom(stream).Version = version
+	if c := e.CopyFrom(stream); c.Version != version { // an equal one has memory already
+		c.Version = version
+	}
 }

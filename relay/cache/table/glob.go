@@ -40,7 +40,7 @@ func (g *Glob) Floor() uint64 { return g.floor }
 // Members iterates over its members, including tombstones, the newest first.
 func (g *Glob) Members() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		for e := g.members.Newest(); e != nil; e = e.urn.place.Older {
+		for e := g.members.Newest(); e != nil; e = e.rare.urn.place.Older {
 			if !yield(e) {
 				return
 			}
@@ -50,30 +50,32 @@ func (g *Glob) Members() iter.Seq[*Entry] {
 
 // Glob is the glob that covers e, nil if none does.
 func (e *Entry) Glob() *Glob {
-	if e.urn == nil {
+	urn := e.has().urn
+	if urn == nil {
 		return nil
 	}
-	return e.urn.glob
+	return urn.glob
 }
 
 // Structured reports whether the name of e has structure (G1).
-func (e *Entry) Structured() bool { return e.urn != nil }
+func (e *Entry) Structured() bool { return e.has().urn != nil }
 
 // Spelled is how the control plane spells a structured name; "" if it never did, or for another
 // name.
 func (e *Entry) Spelled() string {
-	if e.urn == nil {
+	urn := e.has().urn
+	if urn == nil {
 		return ""
 	}
-	return e.urn.spelled
+	return urn.spelled
 }
 
 // Spell records how the control plane spells the name of something that it reports as absent,
 // unless that is known.
 func (s *Store) Spell(name, spelled string) {
 	s.guard.Writing()
-	if e := s.entries[name]; e != nil && e.urn != nil && e.urn.spelled == "" {
-		e.urn.spelled = spelled
+	if e := s.entries[name]; e != nil && e.Structured() && e.Spelled() == "" {
+		e.rare.urn.spelled = spelled
 	}
 }
 
@@ -137,10 +139,11 @@ func (s *Store) indexGlob(e *Entry) {
 	if !resource.IsURN(e.Name) {
 		return
 	}
-	e.urn = &structure{}
+	urn := &structure{}
+	e.with().urn = urn
 	if name := resource.GlobOf(e.Name); name != "" {
-		e.urn.glob = s.globFor(name)
-		e.urn.glob.members.Push(e)
+		urn.glob = s.globFor(name)
+		urn.glob.members.Push(e)
 	}
 }
 

@@ -200,12 +200,15 @@ func (s *Store) Put(e *Entry, st State, first uint64, now time.Time) (old *resou
 		e.Wild = s.gen
 	}
 	s.SetCopies(e, st)
-	e.Gap = Gap{}
+	s.SetGap(e, Gap{})
 	e.Gen, e.First, e.Changed = s.gen, first, now.UnixMilli()
 	s.changes.Push(e)
 	s.countGlob(e, old)
-	if res != nil && e.urn != nil {
-		e.urn.spelled = res.Name
+	if res != nil && e.Structured() {
+		e.rare.urn.spelled = res.Name
+	}
+	if res != nil {
+		e.slim()
 	}
 	return old
 }
@@ -213,7 +216,9 @@ func (s *Store) Put(e *Entry, st State, first uint64, now time.Time) (old *resou
 // SetGap records that clients need not learn of the last removal of e.
 func (s *Store) SetGap(e *Entry, g Gap) {
 	s.guard.Writing()
-	e.Gap = g
+	if e.Gap() != g {
+		e.with().gap = g
+	}
 }
 
 // replace counts res instead of e.Res, and updates the aliases.
@@ -245,13 +250,13 @@ func (s *Store) joinWildcard(e *Entry, old *resource.Resource, was bool, st *Sta
 // keepLast keeps the resource of a new tombstone where a SotW client may need to see it a little
 // longer.
 func (s *Store) keepLast(e *Entry, old, res *resource.Resource) {
-	if e.Last != nil {
-		s.bytes -= int64(e.Last.Size())
-		e.Last = nil
+	if last := e.Last(); last != nil {
+		s.bytes -= int64(last.Size())
+		e.rare.last = nil
 	}
 	if res == nil && old != nil && s.fullState {
 		s.bytes += int64(old.Size())
-		e.Last = old
+		e.with().last = old
 	}
 }
 

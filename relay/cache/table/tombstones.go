@@ -40,7 +40,7 @@ func (s *Store) Reap(least, interests int, forgotten func(name string)) {
 // floors.
 func (s *Store) Expire(e *Entry) {
 	s.guard.Writing()
-	if len(e.Former) > 0 {
+	if len(e.Former()) > 0 {
 		s.aliasFloor = max(s.aliasFloor, e.Gen)
 	}
 	if g := e.Glob(); g != nil {
@@ -56,7 +56,7 @@ func (s *Store) Forget(e *Entry) {
 	s.Empty(e)
 	s.SetCopies(e, State{})
 	s.tombstones.Remove(e)
-	s.unindex(e, e.Former)
+	s.unindex(e, e.Former())
 	s.unindexGlob(e)
 	s.keepLast(e, nil, nil)
 	s.changes.Remove(e)
