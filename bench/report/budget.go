@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -63,8 +64,16 @@ func Budgets() []Budget {
 		{"clients shed and streams refused, with the memory that sizing asks for", "limit", "one", Refused, "", AtMost, 0},
 		{"CPU while the origin is down, of a core", "outage-idle", "outage", CoreShare, "", AtMost, 1},
 		{"log lines while the origin is down", "outage-idle", "outage", LogLines, "", AtMost, 100},
+		{"live heap per client", "check", "sync", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
+		{"live heap per client after changes", "check", "one", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
+		{"objects allocated per response and ACK", "check", "one", AllocsPerAnswer, "", FloorPlus, 10},
+		{"live heap of a small key and its client", "check-keys", "sync", HeapPerKey, "", AtMost, 60 << 10},
+		{"live heap of a key that is equal to others", "check-keys", "sync", HeapPerKey, "", TimesFirst, 0.9},
 	}
 }
+
+// exact are the metrics that hardly differ from run to run.
+var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer}
 
 // Verdict is a budget in one case.
 type Verdict struct {
@@ -73,6 +82,9 @@ type Verdict struct {
 	Limit    string `json:"limit"`
 	Measured string `json:"measured"`
 	Met      bool   `json:"met"`
+	// Exact says that the metric hardly differs from run to run, so that a miss is a mistake of the
+	// code and not of the machine.
+	Exact bool `json:"exact,omitempty"`
 }
 
 // judge compares with the budgets of a scenario whatever was measured for them.
@@ -97,7 +109,7 @@ func judge(scenario string, s *Summary) []Verdict {
 // judge says whether a case keeps to the budget; false means that it does not
 // show.
 func (b *Budget) judge(s *Summary, c *CaseSummary) (Verdict, bool) {
-	v := Verdict{What: b.What, Case: c.Name}
+	v := Verdict{What: b.What, Case: c.Name, Exact: slices.Contains(exact, b.Metric)}
 	cell, unit := c.cell(s.Targets, RelayTarget, b.Step, b.Metric)
 	if cell == nil {
 		return v, false
@@ -180,7 +192,7 @@ func difference(name, other string) string {
 
 // LimitText is the limit in words.
 func (b *Budget) LimitText() string {
-	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, CoreShare: Percent}[b.Metric]
+	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent}[b.Metric]
 	switch b.Bound {
 	case AtMostKeys:
 		return "≤ " + unit.Format(b.Limit) + " for each key"

@@ -47,6 +47,18 @@ func (r *Result) Failed() bool {
 	return false
 }
 
+// Missed lists the limits that were missed of metrics that hardly differ from run to run, a sentence
+// for each.
+func (r *Result) Missed() []string {
+	var missed []string
+	for _, v := range r.Summarize().Verdicts {
+		if v.Exact && !v.Met {
+			missed = append(missed, fmt.Sprintf("%s (%s): %s, expected at most %s", v.What, v.Case, v.Measured, v.Limit))
+		}
+	}
+	return missed
+}
+
 // Brief is a run in a few words: what was measured of each step.
 func (r *Run) Brief(setup Setup) string {
 	var parts []string

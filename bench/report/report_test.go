@@ -177,6 +177,34 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// TestMissed: only limits of what hardly differs from run to run are a failure, with the limit and
+// what was measured.
+func TestMissed(t *testing.T) {
+	r := sample()
+	r.Scenario = "check"
+	for c := range r.Cases {
+		for i := range r.Cases[c].Runs {
+			if run := &r.Cases[c].Runs[i]; run.Target == RelayTarget {
+				run.Steps[1].Heap.Allocated = 60 * run.Steps[1].Clients.Responses
+				run.Steps[1].Target.CPU *= 100
+			}
+		}
+	}
+	missed := r.Missed()
+	if len(missed) != 2 {
+		t.Fatalf("%d: %q", len(missed), missed)
+	}
+	for i, clients := range []string{"1,000", "5,000"} {
+		if m := missed[i]; !strings.Contains(m, "objects allocated") || !strings.Contains(m, clients) || !strings.Contains(m, "floor + 10") {
+			t.Errorf("%q", m)
+		}
+	}
+	r.Scenario = "steady" // has limits of CPU
+	if missed := r.Missed(); len(missed) > 0 {
+		t.Errorf("%q", missed)
+	}
+}
+
 // TestKeep holds that what is kept can be read again, and that the newest is
 // found.
 func TestKeep(t *testing.T) {

@@ -46,6 +46,10 @@ func All() []Scenario {
 	equal, few := own, own
 	equal.Equal = true
 	few.Keys, few.Clients, few.Resources = 2000, 2000, 10
+	small := usual
+	small.Keys, small.Clients, small.Resources, small.Cold = 500, 500, 10, true
+	alike := small
+	alike.Equal = true
 	compared := []string{report.FloorTarget, report.OriginTarget, report.RelayTarget}
 
 	return []Scenario{
@@ -149,6 +153,10 @@ func All() []Scenario {
 			Name: "check", Answers: "Is the relay as near to the floor as it was?",
 			Setups: both(usual), Targets: []string{report.FloorTarget, report.RelayTarget},
 			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Interval: 500 * time.Millisecond}},
+		},
+		{
+			Name: "check-keys", Answers: "Does a small key take as little memory as it did, and a key that is equal to others less?",
+			Setups: []report.Setup{small, alike}, Targets: []string{report.RelayTarget}, Steps: []Step{syncStep},
 		},
 	}
 }

@@ -28,6 +28,7 @@ type measuring struct {
 	html     string // a file
 	keep     string // a folder
 	against  string // a folder
+	strict   bool
 }
 
 func (m *measuring) addFlags(cmd *cobra.Command, rounds int) {
@@ -50,6 +51,7 @@ func (m *measuring) addFlags(cmd *cobra.Command, rounds int) {
 	flags.BoolVar(&m.json, "json", false, "write the results to standard output as JSON, one after the other")
 	flags.StringVar(&m.html, "html", "", "write the last result as a page to this `FILE`")
 	flags.StringVar(&m.keep, "keep", "", "keep each result in this `DIR`ectory, as JSON, page and Markdown")
+	flags.BoolVar(&m.strict, "strict", false, "fail if memory or allocations, which hardly differ from run to run, are above their limits")
 	flags.StringVar(&m.against, "against", "", "compare the ratios with the newest result in this `DIR`ectory")
 }
 
@@ -84,6 +86,7 @@ func (m *measuring) measure(ctx context.Context, a *app, names []string, targets
 	defer remove()
 	view := newStatusLine(a.stderr)
 	var broken error
+	var missed []string
 	for _, s := range all {
 		cfg := scenario.Config{
 			Programs: programs, Rounds: m.rounds, Command: a.commandLine, Logf: view.logf, Status: view.status,
@@ -97,10 +100,14 @@ func (m *measuring) measure(ctx context.Context, a *app, names []string, targets
 			if result.Failed() {
 				broken = errBroken
 			}
+			missed = append(missed, result.Missed()...)
 		}
 		if err != nil {
 			return err
 		}
+	}
+	if broken == nil && m.strict && len(missed) > 0 {
+		return fmt.Errorf("above the limit: %s", strings.Join(missed, "; "))
 	}
 	return broken
 }
