@@ -190,3 +190,25 @@ func TestApplyCostsNoMoreInLargeTables(t *testing.T) {
 		t.Errorf("%v allocations with 10 resources, %v with 10,000", small, large)
 	}
 }
+
+// BenchmarkReconcile: a client returns that has all it asks for, by name or by the wildcard.
+func BenchmarkReconcile(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		w, all := benchWorld(b, n)
+		named := w.client(endpoints, false, nameList(n)...)
+		var claims []resource.Held
+		for _, name := range nameList(n) {
+			claims = append(claims, resource.Held{Name: name, Version: res(name, "some content of a resource").Version})
+		}
+		for what, c := range map[string]*client{"names": named, "wildcard": all} {
+			b.Run(fmt.Sprintf("%s/%d", what, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if send, _, rest := c.table.Reconcile(&c.w, claims); send.Len()+len(rest) > 0 {
+						b.Fatal("something is missing")
+					}
+				}
+			})
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"xdsrelay/relay/resource"
 )
 
@@ -84,4 +86,39 @@ func TestNameSets(t *testing.T) {
 	if !slices.Equal(ab.List, []string{"a", "b"}) {
 		t.Fatal("a set was changed")
 	}
+}
+
+// TestReconcileEither: B37: a client that has exactly what it should have is found by a sum over its
+// claims. For all others, and for claims that only add up to the same number, the result is that of a
+// comparison one by one.
+func TestReconcileEither(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, Config{})
+		defer w.close()
+		c := w.client(clusters, rapid.Bool().Draw(t, "wildcard"), rapid.SliceOfDistinct(rapid.SampledFrom(names), rapid.ID).Draw(t, "asked")...)
+		if h := c.head(); h.Names == 0 && !h.Wildcard {
+			return
+		}
+		w.feed.TakeDemand(true, false)
+		there := make(map[string]bool)
+		for _, n := range names {
+			if there[n] = rapid.Bool().Draw(t, n); there[n] {
+				w.apply(clusters, versioned(n, n, "1"))
+			}
+		}
+		var claimed []resource.Held
+		for _, n := range rapid.SliceOf(rapid.SampledFrom(names)).Draw(t, "claimed") {
+			claimed = append(claimed, resource.Held{Name: n, Version: rapid.SampledFrom([]string{"1", "1", "1", "2"}).Draw(t, "version")})
+		}
+		send, at, rest := c.table.Reconcile(&c.w, claimed)
+		// A claim of a name that nobody knows keeps it from being found by the sum.
+		slow, slowAt, slowRest := c.table.Reconcile(&c.w, append(claims("nobody", "1"), claimed...))
+		slow = slow.Without([]string{"nobody"})
+		slowRest = slices.DeleteFunc(slowRest, func(h resource.Held) bool { return h.Name == "nobody" })
+		sort := func(n *Names) []string { return slices.Sorted(slices.Values(n.list())) }
+		if at != slowAt || !slices.Equal(sort(send), sort(slow)) || !slices.Equal(rest, slowRest) {
+			t.Fatalf("%v sends %q and leaves %v; one by one, %q and %v", claimed, send.list(), rest, slow.list(), slowRest)
+		}
+	})
 }

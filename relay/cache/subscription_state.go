@@ -2,6 +2,7 @@ package cache
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"xdsrelay/relay/cache/notes"
@@ -97,13 +98,29 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (send *Names, at P
 		return nil, Start, claims
 	}
 	at = Position{Gen: s.gen, Removed: s.gen}
+	r := reconciling{table: t, sub: s, names: []string{}, kept: children{table: t}}
+	r.whole = r.countLocked()
 	t.mu.RUnlock()
-	r := reconciling{table: t, sub: s, claimed: make(map[*table.Entry]struct{}, len(claims)), names: []string{}, kept: children{table: t}}
+	i := 0
 	for some := range slices.Chunk(claims, t.group.cache.step) {
 		t.mu.RLock()
 		for _, c := range some {
-			r.claimLocked(c)
+			if r.claimed == nil && !r.matchesLocked(c) {
+				r.listLocked(claims, i)
+			}
+			if r.claimed != nil {
+				r.claimLocked(c)
+			}
+			i++
 		}
+		t.mu.RUnlock()
+	}
+	if r.claimed == nil {
+		if r.whole && r.matched == r.expected {
+			return nil, at, nil
+		}
+		t.mu.RLock()
+		r.listLocked(claims, len(claims))
 		t.mu.RUnlock()
 	}
 	if s.key.wildcard {
@@ -115,17 +132,70 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (send *Names, at P
 	}
 	r.claimed = nil // it takes megabytes, and so does what follows
 	// Heartbeats that the client may have missed keep its resources alive.
-	return NewNames(r.names), at, r.rest
+	return NewNames(r.names), at, ownTexts(r.rest, len(claims))
 }
 
-// reconciling is one call of Reconcile.
+// ownTexts gives claims that are kept, of all that a client made, memory of their own if they are few:
+// the texts of all claims of a request are in one piece.
+func ownTexts(kept []resource.Held, all int) []resource.Held {
+	if len(kept) < all/2 {
+		for i, h := range kept {
+			kept[i] = resource.Held{Name: strings.Clone(h.Name), Version: strings.Clone(h.Version)}
+		}
+	}
+	return kept
+}
+
+// reconciling is one call of Reconcile. Most clients return with exactly what they should have, which
+// a sum over their claims shows. Only others need a list of what they claim.
 type reconciling struct {
-	table   *Table
-	sub     *Subscription
-	claimed map[*table.Entry]struct{}
+	table *Table
+	sub   *Subscription
+	// whole says that expected is all that a client of sub should have; matched is what it claims.
+	whole             bool
+	matched, expected table.Sum
+	claimed           map[*table.Entry]struct{} // nil while all claims match
 	names   []string // to be sent
 	rest    []resource.Held
 	kept    children
+}
+
+// countLocked sets expected. It returns false where that would have to be searched for, or is not all:
+// names of which some are absent, aliases, globs, and names next to the wildcard.
+func (r *reconciling) countLocked() bool {
+	t, s := r.table, r.sub
+	r.expected.Digest, r.expected.Live = t.sumLocked(s)
+	if s.key.wildcard {
+		return len(s.names) == 0
+	}
+	return s.live == len(s.names) && s.globs == 0 && !t.store.Aliased()
+}
+
+// matchesLocked reports whether the client should have just what it claims, and counts that.
+func (r *reconciling) matchesLocked(c resource.Held) bool {
+	if !r.whole {
+		return false
+	}
+	e := r.table.store.Get(resource.Canonical(c.Name))
+	switch {
+	case e == nil || e.Res == nil || e.Res.Version != c.Version || r.table.takenBackLocked(e.Name):
+		return false
+	case !r.sub.seesNowLocked(e) || r.sub.key.wildcard && e.Wild == 0:
+		return false
+	}
+	r.matched.Live++
+	r.matched.Digest = r.matched.Digest.Add(e.Res.Member())
+	return true
+}
+
+// listLocked lists the first n claims, which all match.
+func (r *reconciling) listLocked(claims []resource.Held, n int) {
+	r.claimed = make(map[*table.Entry]struct{}, len(claims))
+	for _, c := range claims[:n] {
+		if e := r.table.store.Get(resource.Canonical(c.Name)); e != nil {
+			r.claimed[e] = struct{}{}
+		}
+	}
 }
 
 func (r *reconciling) claimLocked(c resource.Held) {
@@ -151,7 +221,7 @@ func (r *reconciling) claimLocked(c resource.Held) {
 	case e != nil:
 		r.names = append(r.names, e.Name) // else the claim would stay, with its version
 	default:
-		r.names = append(r.names, c.Name)
+		r.names = append(r.names, strings.Clone(c.Name)) // see ownTexts
 	}
 	if e != nil {
 		r.claimed[e] = struct{}{}
@@ -185,7 +255,7 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest, sil
 		for _, c := range some {
 			switch t.judgeLocked(s, known, c.Name, &kept) {
 			case claimGone:
-				names = append(names, c.Name)
+				names = append(names, strings.Clone(c.Name)) // see ownTexts
 			case claimOpen:
 				rest = append(rest, c)
 			case claimSilent:
@@ -194,7 +264,7 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest, sil
 		}
 		t.mu.RUnlock()
 	}
-	return NewNames(names), rest, silent
+	return NewNames(names), ownTexts(rest, len(claims)), ownTexts(silent, len(claims))
 }
 
 // claimState is what is known of a resource that a client claims to have.

@@ -90,13 +90,15 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 // DecodeDeltaRequest decodes a DeltaDiscoveryRequest. The result refers to b.
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
-	if len(b) > manyHeld { // growing a short list costs little
+	var texts strings.Builder // of all entries of Held: there may be very many
+	if len(b) > manyHeld {    // growing a short list costs little
 		n, err := countFields(b, deltaReqVersions, math.MaxInt)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
 			r.Held = make([]Held, 0, n)
+			texts.Grow(len(b))
 		}
 	}
 	return eachRun(b, deltaReqSubscribe, func(f field) (err error) {
@@ -110,7 +112,7 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 		case deltaReqUnsubscribe:
 			r.Unsubscribe.add(f)
 		case deltaReqVersions:
-			err = r.addHeld(f.bytes)
+			err = r.addHeld(f.bytes, &texts)
 		case deltaReqNonce:
 			r.Nonce, err = f.bytes, checkText("response_nonce", f.bytes)
 		case deltaReqError:
@@ -132,7 +134,8 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 // manyHeld is the size of a request in bytes above which counting its entries first saves time.
 const manyHeld = 4 << 10
 
-func (r *Request) addHeld(b []byte) error {
+// addHeld adds an entry whose name and version are parts of texts.
+func (r *Request) addHeld(b []byte, texts *strings.Builder) error {
 	var name, version []byte
 	err := eachField(b, func(f field) error {
 		switch f.tag {
@@ -145,12 +148,11 @@ func (r *Request) addHeld(b []byte) error {
 		}
 		return nil
 	})
-	// Both share one allocation: there may be very many.
-	var both strings.Builder
-	both.Grow(len(name) + len(version))
-	both.Write(name)
-	both.Write(version)
-	r.Held = append(r.Held, Held{both.String()[:len(name)], both.String()[len(name):]})
+	at := texts.Len()
+	texts.Write(name)
+	texts.Write(version)
+	both := texts.String()[at:]
+	r.Held = append(r.Held, Held{both[:len(name)], both[len(name):]})
 	return err
 }
 
