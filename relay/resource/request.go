@@ -136,24 +136,44 @@ const manyHeld = 4 << 10
 
 // addHeld adds an entry whose name and version are parts of texts.
 func (r *Request) addHeld(b []byte, texts *strings.Builder) error {
-	var name, version []byte
-	err := eachField(b, func(f field) error {
-		switch f.tag {
-		case mapKey:
-			name = f.bytes
-			return checkText("a name in initial_resource_versions", name)
-		case mapValue:
-			version = f.bytes
-			return checkText("a version in initial_resource_versions", version)
-		}
-		return nil
-	})
+	name, version, usual := usualEntry(b)
+	var err error
+	if !usual {
+		err = eachField(b, func(f field) error {
+			switch f.tag {
+			case mapKey:
+				name = f.bytes
+			case mapValue:
+				version = f.bytes
+			}
+			return nil
+		})
+	}
 	at := texts.Len()
 	texts.Write(name)
 	texts.Write(version)
 	both := texts.String()[at:]
 	r.Held = append(r.Held, Held{both[:len(name)], both[len(name):]})
+	if err == nil {
+		err = checkText("a name in initial_resource_versions", name)
+	}
+	if err == nil {
+		err = checkText("a version in initial_resource_versions", version)
+	}
 	return err
+}
+
+// usualEntry decodes a map entry that has a key and a value of up to 127 bytes each, in this order, and
+// nothing else, as all encoders write short ones. ok is false for others.
+func usualEntry(b []byte) (key, value []byte, ok bool) {
+	if len(b) < 2 || b[0] != mapKey || b[1] >= 0x80 {
+		return nil, nil, false
+	}
+	n := 2 + int(b[1])
+	if len(b) < n+2 || b[n] != mapValue || b[n+1] >= 0x80 || len(b) != n+2+int(b[n+1]) {
+		return nil, nil, false
+	}
+	return b[2:n], b[n+2:], true
 }
 
 func (r *Request) addError(b []byte) error {
