@@ -171,7 +171,7 @@ func (c *idleClient) receive(names []string) {
 
 // apply takes over one response and acknowledges it.
 func (c *idleClient) apply(b []byte, names []string) error {
-	decode := resource.DecodeSotW
+	decode := func(b []byte) (*resource.Response, error) { return resource.DecodeSotW(b, nil) }
 	if c.delta {
 		decode = resource.DecodeDelta
 	}

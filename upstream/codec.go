@@ -30,6 +30,7 @@ func adsMethod(v2, delta bool) string {
 type incoming struct {
 	delta    bool
 	peer     bool // another node sent it
+	earlier  func(*resource.Type) resource.Earlier
 	response *resource.Response
 	err      error // the whole message is malformed
 }
@@ -54,7 +55,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	case m.delta:
 		m.response, m.err = resource.DecodeDelta(buf.ReadOnlyData())
 	default:
-		m.response, m.err = resource.DecodeSotW(buf.ReadOnlyData())
+		m.response, m.err = resource.DecodeSotW(buf.ReadOnlyData(), m.earlier)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := resource.DecodeSotW(b)
+	r, err := resource.DecodeSotW(b, nil)
 	if err != nil {
 		return nil, withoutContent(err)
 	}

@@ -110,7 +110,7 @@ func (r *runner) wholeDemand(ctx context.Context) []cache.Demand {
 // start begins to open streams to a server.
 func (r *runner) start(ctx context.Context, index int) {
 	ctx, stop := context.WithCancel(ctx)
-	l := &serverStream{server: r.cp.servers[index], events: r.events, stop: stop, types: quarantine.Types{Jitter: jittered}}
+	l := &serverStream{server: r.cp.servers[index], events: r.events, stop: stop, earlier: r.feed.Earlier, types: quarantine.Types{Jitter: jittered}}
 	r.serverStreams[index] = l
 	r.group.Go(func() { l.keepOpen(ctx) })
 }

@@ -20,8 +20,9 @@ type serverStream struct {
 	server   *server
 	events   chan<- event
 	stop     context.CancelFunc
-	probeFor *resource.Type // the quarantined type that a probe stream is for; nil for others
-	primary  *serverStream  // of a probe stream: the server stream whose type it requests; see probe.go
+	probeFor *resource.Type                        // the quarantined type that a probe stream is for; nil for others
+	primary  *serverStream                         // of a probe stream: the server stream whose type it requests; see probe.go
+	earlier  func(*resource.Type) resource.Earlier // see [cache.Feed.Earlier]
 
 	// Owned by the runner.
 	session *session // the open stream, nil if there is none
@@ -107,7 +108,7 @@ func (l *serverStream) runStream(ctx context.Context) (end ending) {
 		}
 	}
 	for {
-		m := incoming{delta: cp.cfg.Delta, peer: cp.cfg.Peer != ""}
+		m := incoming{delta: cp.cfg.Delta, peer: cp.cfg.Peer != "", earlier: l.earlier}
 		if err := stream.RecvMsg(&m); err != nil {
 			end.ours, end.err = endOf(sctx, err)
 			return end

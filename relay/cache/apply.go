@@ -116,6 +116,15 @@ func (t *Table) mayHoldLocked(by int, res *resource.Resource) bool {
 // full state omits. It searches only if there are any.
 func (t *Table) missingLocked(by int, u Update) (missing []*table.Entry) {
 	has := t.store.Sum(by)
+	if len(u.Keep)+len(u.Errors)+has.Denied == 0 && len(u.Resources) == has.Live {
+		var all resource.Digest
+		for _, r := range u.Resources {
+			all = all.Add(r.Member())
+		}
+		if all == has.Digest {
+			return nil
+		}
+	}
 	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)+len(u.Errors)), has.Live+has.Denied
 	say := func(name string) {
 		if _, twice := said[name]; twice {

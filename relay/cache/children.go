@@ -217,8 +217,11 @@ func (c *Cache) guards() bool { return c.cfg.MaxRemovalPercent > 0 }
 // keepChild holds res back if it empties or removes a resource that is kept for its parents. It
 // reports whether it did.
 func (u *updateTxn) keepChild(c *children, res *resource.Resource) bool {
+	if !u.table.group.cache.guards() || !c.has(res.Key) {
+		return false
+	}
 	e := u.table.store.Get(res.Key)
-	if !u.table.group.cache.guards() || e == nil || e.CopyFrom(u.by) == nil || !c.has(e.Name) {
+	if e == nil || e.CopyFrom(u.by) == nil {
 		return false
 	}
 	gone := res.Body == nil && len(res.Aliases) == 0

@@ -219,6 +219,27 @@ func (t *Table) takeWokenLocked() []*Subscription {
 	return subs
 }
 
+// Earlier returns the resources of a type that the stream has sent, by name; nil if there is no table for
+// the type. It is safe for concurrent use.
+func (f *Feed) Earlier(typ *resource.Type) resource.Earlier {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return nil
+	}
+	return func(name []byte) *resource.Resource {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		e := t.store.Find(name)
+		if e == nil {
+			return nil
+		}
+		if c := e.CopyFrom(f.stream); c != nil {
+			return c.Res
+		}
+		return nil
+	}
+}
+
 // Missing returns those of names that the stream has interest in and of which nothing is known, or
 // not all that belongs to a glob.
 func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {

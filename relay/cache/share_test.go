@@ -3,6 +3,8 @@ package cache
 import (
 	"slices"
 	"testing"
+
+	"xdsrelay/relay/resource"
 )
 
 // TestEqualSubscriptionsAreOne: clients with the same interest share one object, in any order of
@@ -94,5 +96,26 @@ func TestWakeOnlyWhoIsConcerned(t *testing.T) {
 	w.apply(endpoints, res("a", "1"))
 	if len(w.woke()) != 3 || w.woke()[b.w.sub] || !w.woke()[all.w.sub] || !w.woke()[a.w.sub] || !w.woke()[ab.w.sub] {
 		t.Fatalf("%d woken", len(w.woke()))
+	}
+}
+
+// TestUnchangedIsKept: D2: of a full state that a server sends again, the relay keeps what it has.
+func TestUnchangedIsKept(t *testing.T) {
+	w := start(t, Config{})
+	w.client(clusters, true)
+	w.feed.TakeDemand(true, false)
+	if w.feed.Earlier(resource.TypeOf(resource.ListenerURL)) != nil {
+		t.Error("there are resources of a type without clients")
+	}
+	w.apply(clusters, res("a", "1"))
+	earlier := w.feed.Earlier(clusters)
+	if r := earlier([]byte("a")); r == nil || r.Name != "a" || string(r.Body) != "1" {
+		t.Errorf("%+v", r)
+	}
+	w.remove(clusters, "a")
+	for _, name := range []string{"a", "b"} {
+		if r := earlier([]byte(name)); r != nil {
+			t.Errorf("%+v", r)
+		}
 	}
 }

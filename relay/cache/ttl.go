@@ -11,6 +11,9 @@ import (
 // now on, or there is none. gen is the table's generation before that, and had the TTL that clients
 // knew.
 func (u *updateTxn) refreshTTL(e *table.Entry, said *resource.Resource, gen uint64, had time.Duration) {
+	if c := e.CopyFrom(u.by); said.TTL == 0 && had == 0 && c != nil && c.TTLState == nil {
+		return // as for most, which is worth a look at the clock
+	}
 	if u.table.store.SetTTL(e, u.by, said.TTL, time.Now()) {
 		u.table.armLocked()
 	}

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -75,7 +76,7 @@ func delta(t rapid.TB, url string, rs ...*discoveryv3.Resource) *Response {
 func sotw(t rapid.TB, url string, bodies ...*anypb.Any) *Response {
 	t.Helper()
 	b := marshal(t, &discoveryv3.DiscoveryResponse{TypeUrl: url, Resources: bodies})
-	r, err := DecodeSotW(b)
+	r, err := DecodeSotW(b, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +117,50 @@ func TestInvalidResources(t *testing.T) {
 	}
 }
 
+// TestReceivedEarlier: D2: a resource that was received before with the same bytes is taken from there;
+// what differs in anything is not, nor a resource with a version of its own.
+func TestReceivedEarlier(t *testing.T) {
+	a, b := pack(t, &clusterv3.Cluster{Name: "a"}), pack(t, &clusterv3.Cluster{Name: "b"})
+	wire := marshal(t, &discoveryv3.DiscoveryResponse{TypeUrl: ClusterURL, VersionInfo: "1", Nonce: "1", Resources: []*anypb.Any{a, b}})
+	first, err := DecodeSotW(wire, nil)
+	if err != nil || len(first.Resources) != 2 {
+		t.Fatal(first, err)
+	}
+	is := first.Resources[0]
+	for name, c := range map[string]struct {
+		earlier *Resource
+		taken   bool
+	}{
+		"the same":           {is, true},
+		"unknown":            {nil, false},
+		"another content":    {New(Resource{Name: "a", Body: marshal(t, b)}), false},
+		"a version":          {New(Resource{Name: "a", Body: is.Body, Version: is.Version}), false},
+		"a lifetime":         {New(Resource{Name: "a", Body: is.Body, TTL: time.Minute}), false},
+		"not to be cached":   {New(Resource{Name: "a", Body: is.Body, DoNotCache: true}), false},
+		"more than the body": {New(Resource{Name: "a", Body: is.Body, Extra: []byte{0x22, 1, 'b'}}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			again, err := DecodeSotW(wire, func(typ *Type) Earlier {
+				if typ.URL != ClusterURL {
+					t.Errorf("type %s", typ.URL)
+				}
+				return func(name []byte) *Resource {
+					if string(name) == "a" {
+						return c.earlier
+					}
+					return nil
+				}
+			})
+			if err != nil || !reflect.DeepEqual(first, again) {
+				t.Fatalf("%+v became %+v, %v", first, again, err)
+			}
+			if taken := again.Resources[0] == c.earlier; taken != c.taken {
+				t.Errorf("it was taken: %t, expected %t", taken, c.taken)
+			}
+		})
+	}
+}
+
 // TestWholeResponseUnreadable: these responses have no resource that a NACK could name.
 func TestWholeResponseUnreadable(t *testing.T) {
 	ok := marshal(t, &discoveryv3.DiscoveryResponse{TypeUrl: ClusterURL, Nonce: "1"})
@@ -125,7 +170,7 @@ func TestWholeResponseUnreadable(t *testing.T) {
 		"an open group": append(slices.Clone(ok), 0x7b),
 	} {
 		for _, delta := range []bool{false, true} {
-			if r, err := decode(b, delta); err == nil || err.Error() == "" || r != nil {
+			if r, err := decode(b, delta, false, nil); err == nil || err.Error() == "" || r != nil {
 				t.Errorf("%s (delta %t): %v, %v", name, delta, r, err)
 			}
 		}
@@ -215,7 +260,7 @@ func TestBodyBytesAreUntouched(t *testing.T) {
 	odd = protowire.AppendString(protowire.AppendTag(odd, 1, protowire.BytesType), ClusterURL)
 	b := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), odd)
 	b = protowire.AppendString(protowire.AppendTag(b, 4, protowire.BytesType), ClusterURL)
-	r, err := DecodeSotW(b)
+	r, err := DecodeSotW(b, nil)
 	if err != nil || len(r.Resources) != 1 || string(r.Resources[0].Body) != string(odd) {
 		t.Fatal(r, err)
 	}
@@ -297,7 +342,7 @@ func TestUnreadableParts(t *testing.T) {
 				t.Errorf("%s in %s of a delta response is taken: %v", what, at.what, r)
 			}
 			if at.inSotW != 0 {
-				if r, err := DecodeSotW(append(url, part(at.inSotW)(b)...)); err == nil {
+				if r, err := DecodeSotW(append(url, part(at.inSotW)(b)...), nil); err == nil {
 					t.Errorf("%s in %s of a SotW response is taken: %v", what, at.what, r)
 				}
 			}

@@ -131,11 +131,14 @@ func mergeIn(to, v []byte) []byte {
 // fields of b are well-formed. With number 0 it only checks.
 func stringField(num protowire.Number, b []byte) (s string, err error) {
 	tag := protowire.EncodeTag(num, protowire.BytesType)
-	err = eachField(b, func(f field) (err error) {
+	err = eachField(b, func(f field) error {
 		if f.tag == tag {
-			s, err = text(fmt.Sprintf("field %d", num), f.bytes)
+			if !utf8.Valid(f.bytes) {
+				return checkText(fmt.Sprintf("field %d", num), f.bytes)
+			}
+			s = string(f.bytes)
 		}
-		return err
+		return nil
 	})
 	return s, err
 }

@@ -228,15 +228,27 @@ func checkErrors(t rapid.TB, got *Response, want []*discoveryv3.ResourceError) {
 // input would differ.
 func decodeTwice(t rapid.TB, b []byte, delta bool) (*Response, error) {
 	t.Helper()
-	first, err := decode(b, delta)
+	first, err := decode(b, delta, false, nil)
 	scribbled := append([]byte(nil), b...)
-	second, err2 := decode(scribbled, delta)
+	second, err2 := decode(scribbled, delta, false, nil)
 	for i := range scribbled {
 		scribbled[i] ^= 0xa5
 	}
 	//nolint:govet // the errors compared are our own, made of texts
 	if !reflect.DeepEqual(first, second) || (err == nil) != (err2 == nil) {
 		t.Fatalf("the result refers to the input: %+v became %+v", first, second)
+	}
+	if err != nil || delta {
+		return first, err
+	}
+	earlier := make(map[string]*Resource)
+	for _, r := range first.Resources {
+		earlier[r.Key] = r
+	}
+	again, err := DecodeSotW(b, func(*Type) Earlier { return func(name []byte) *Resource { return earlier[string(name)] } })
+	//nolint:govet // the errors compared are our own, made of texts
+	if err != nil || !reflect.DeepEqual(first, again) {
+		t.Fatalf("when it was received before, %+v became %+v, %v", first, again, err)
 	}
 	return first, err
 }

@@ -221,7 +221,7 @@ func readSystemVersion(b []byte) (v SystemVersion, err error) {
 }
 
 // DecodePeer is [DecodeDelta] for a response of another node.
-func DecodePeer(b []byte) (*Response, error) { return decodeFrom(b, true, true) }
+func DecodePeer(b []byte) (*Response, error) { return decode(b, true, true, nil) }
 
 // DoNotCacheField returns the encoded envelope field that forbids caching or sharing a resource
 // (K17).

@@ -37,6 +37,7 @@ type Resource struct {
 	DoNotCache bool
 
 	otherType bool   // see HasSotW
+	derived   bool   // Version is that of Body alone
 	content   Digest // of Body and Extra
 	member    Digest // of Key and content
 }
@@ -53,7 +54,7 @@ func New(r Resource) *Resource {
 	switch {
 	case r.Version != "" || r.Heartbeat():
 	case len(r.Extra) == 0:
-		r.Version = digestOf(r.Body).Hex()
+		r.Version, r.derived = digestOf(r.Body).Hex(), true
 	default:
 		r.Version = r.content.Hex()
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Tags of DiscoveryResponse and DeltaDiscoveryResponse. They agree up to the nonce.
@@ -46,18 +48,24 @@ type Response struct {
 	Mark PeerMark
 }
 
+// Earlier returns the resource of a name that was received before, nil if there is none. The result
+// must not keep the name.
+type Earlier func(name []byte) *Resource
+
 // DecodeSotW decodes a DiscoveryResponse. Resources that are wrapped in a Resource message are
 // unwrapped (C17). An error means that the whole message is malformed; single invalid resources are
-// in Invalid. Nothing in the result refers to b.
-func DecodeSotW(b []byte) (*Response, error) { return decode(b, false) }
+// in Invalid. Nothing in the result refers to b. Resources that were received earlier with
+// equal bytes are taken from there: a server sends everything again when one resource has changed.
+// earlier is called with the type of the response, and may be nil, or return nil.
+func DecodeSotW(b []byte, earlier func(*Type) Earlier) (*Response, error) {
+	return decode(b, false, false, earlier)
+}
 
 // DecodeDelta decodes a DeltaDiscoveryResponse; see [DecodeSotW].
-func DecodeDelta(b []byte) (*Response, error) { return decode(b, true) }
+func DecodeDelta(b []byte) (*Response, error) { return decode(b, true, false, nil) }
 
-func decode(b []byte, delta bool) (*Response, error) { return decodeFrom(b, delta, false) }
-
-// decodeFrom is decode; with peer, b is from another node.
-func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
+// decode is [DecodeSotW] and [DecodeDelta]; with peer, b is from another node.
+func decode(b []byte, delta, peer bool, earlier func(*Type) Earlier) (*Response, error) {
 	n, err := countEntries(b, delta)
 	if err != nil {
 		return nil, err
@@ -119,7 +127,11 @@ func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
 			r.Removed = append(r.Removed, a.Name)
 		}
 	}
-	r.addResources(raw, delta)
+	var of Earlier
+	if earlier != nil {
+		of = earlier(r.Type)
+	}
+	r.addResources(raw, delta, of)
 	return r, nil
 }
 
@@ -131,10 +143,17 @@ func withRoom[E any](n int) []E {
 	return make([]E, 0, n)
 }
 
-func (r *Response) addResources(raw [][]byte, delta bool) {
+func (r *Response) addResources(raw [][]byte, delta bool, earlier Earlier) {
 	r.Resources = make([]*Resource, 0, len(raw))
 	seen := make(map[string]struct{}, len(raw))
 	for i, b := range raw {
+		if same := earlier.find(r.Type, b); same != nil {
+			if _, twice := seen[same.Key]; !twice {
+				seen[same.Key] = struct{}{}
+				r.Resources = append(r.Resources, same)
+				continue
+			}
+		}
 		res, err := decodeOne(r.Type, b, delta)
 		if err == nil && res.Name == "" {
 			err = errors.New("it has no name")
@@ -153,6 +172,38 @@ func (r *Response) addResources(raw [][]byte, delta bool) {
 		seen[key] = struct{}{}
 		r.Resources = append(r.Resources, New(res))
 	}
+}
+
+// find returns the earlier resource that decoding an Any would yield again, nil for none. It guesses the
+// name, since the bytes decide.
+func (k Earlier) find(t *Type, b []byte) *Resource {
+	if k == nil {
+		return nil
+	}
+	value, ok := secondField(b)
+	if !ok {
+		return nil
+	}
+	name, err := firstField(value)
+	if err != nil || name.tag != protowire.EncodeTag(t.NameField, protowire.BytesType) {
+		return nil
+	}
+	r := k(name.bytes)
+	if r == nil || !r.derived || r.TTL != 0 || r.DoNotCache || !bytes.Equal(r.Body, b) {
+		return nil
+	}
+	return r
+}
+
+// secondField returns the value of the second field of an encoded message, if it has two, both of
+// bytes.
+func secondField(b []byte) (value []byte, ok bool) {
+	first, err := firstField(b)
+	if err != nil {
+		return nil, false
+	}
+	second, err := firstField(b[len(first.raw):])
+	return second.bytes, err == nil && second.tag == anyValue
 }
 
 func decodeOne(t *Type, b []byte, delta bool) (Resource, error) {

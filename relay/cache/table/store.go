@@ -83,6 +83,12 @@ func (s *Store) Get(name string) *Entry {
 	return s.entries[name]
 }
 
+// Find is [Store.Get] of a name in bytes, which it does not keep.
+func (s *Store) Find(name []byte) *Entry {
+	s.guard.Reading()
+	return s.entries[string(name)]
+}
+
 // Len is the number of entries.
 func (s *Store) Len() int {
 	s.guard.Reading()
