@@ -155,9 +155,9 @@ type reconciling struct {
 	whole             bool
 	matched, expected table.Sum
 	claimed           map[*table.Entry]struct{} // nil while all claims match
-	names   []string // to be sent
-	rest    []resource.Held
-	kept    children
+	names             []string                  // to be sent
+	rest              []resource.Held
+	kept              children
 }
 
 // countLocked sets expected. It returns false where that would have to be searched for, or is not all:

@@ -151,6 +151,7 @@ func TestReceivedEarlier(t *testing.T) {
 					return nil
 				}
 			})
+			//nolint:govet // the errors compared are our own, made of texts
 			if err != nil || !reflect.DeepEqual(first, again) {
 				t.Fatalf("%+v became %+v, %v", first, again, err)
 			}
