@@ -7,6 +7,7 @@
 package ready
 
 import (
+	"crypto/tls"
 	"net"
 
 	"google.golang.org/grpc/mem"
@@ -29,6 +30,9 @@ func NewReader(c net.Conn) Reader {
 	}
 	if r := newSocket(c); r != nil {
 		return r
+	}
+	if t, ok := c.(*tls.Conn); ok {
+		return &encrypted{probed{conn: t}, t}
 	}
 	return &probed{conn: c}
 }

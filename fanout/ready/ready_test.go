@@ -104,7 +104,7 @@ func TestWaitsWithoutABuffer(t *testing.T) {
 	near, far := pair(t, "tcp", "127.0.0.1:0")
 	for name, conn := range map[string]net.Conn{"socket": near, "other": tls.Server(near, &tls.Config{MinVersion: tls.VersionTLS13})} {
 		pool, r := &counting{}, NewReader(conn)
-		if _, is := r.(*probed); is == (name == "socket") && runtime.GOOS == "linux" {
+		if _, is := r.(*encrypted); is == (name == "socket") && runtime.GOOS == "linux" {
 			t.Fatalf("the reader of the %s is a %T", name, r)
 		}
 		if name == "other" {

@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -63,16 +64,25 @@ func (s *Server) Config(protos ...string) *tls.Config {
 
 // Handshake shakes hands with a client that is to speak HTTP/2. Beside what it has
 // shown, it returns how to see whether that would be taken again, nil where it has
-// shown nothing. It closes raw where it fails.
+// shown nothing. The connection is a [*tls.Conn], and not the wrapper of grpc-go's
+// credentials, for package ready to know it. It closes raw where it fails.
 func (s *Server) Handshake(raw net.Conn) (net.Conn, *credentials.TLSInfo, func() error, error) {
 	c := s.http2.get()
-	conn, auth, err := c.creds.ServerHandshake(raw)
+	conn := tls.Server(raw, c.config)
+	err := conn.HandshakeContext(context.Background()) // the deadline is that of raw
+	info := &credentials.TLSInfo{State: conn.ConnectionState(), CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	if err == nil && info.State.NegotiatedProtocol == "" {
+		err = errNoProtocol
+	}
 	if err != nil {
+		_ = conn.Close() // the first error is the reason
 		return nil, nil, nil, err
 	}
-	info := auth.(credentials.TLSInfo)
-	return conn, &info, s.recheck(c.of.generation, info.State.VerifiedChains), nil
+	return conn, info, s.recheck(c.of.generation, info.State.VerifiedChains), nil
 }
+
+// errNoProtocol is for a client that chooses none: gRPC requires ALPN.
+var errNoProtocol = errors.New("the client does not use ALPN, expected it to offer h2")
 
 // recheck makes what [Server.Handshake] returns, for what was taken in a generation.
 // Certificates are verified again only when authorities have changed or one of them

@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc/credentials"
 )
 
 const (
@@ -34,9 +32,8 @@ type serving struct {
 type configured struct {
 	of     *material
 	config *tls.Config
-	creds  credentials.TransportCredentials // with config
-	keys   [][32]byte                       // of session tickets, newest first
-	renew  time.Time                        // when a new key is due
+	keys   [][32]byte // of session tickets, newest first
+	renew  time.Time  // when a new key is due
 }
 
 // get looks at the files.
@@ -77,7 +74,6 @@ func (s *serving) makeLocked(m *material, now time.Time) *configured {
 	}
 	c.config = s.server.config(m, s.protos)
 	c.config.SetSessionTicketKeys(c.keys)
-	c.creds = credentials.NewTLS(c.config)
 	return c
 }
 
@@ -95,8 +91,11 @@ func (s *Server) config(m *material, protos []string) *tls.Config {
 	c.ClientCAs = m.pool
 	// Also called for a connection that a ticket resumes.
 	c.VerifyConnection = func(state tls.ConnectionState) error {
-		if len(state.PeerCertificates) == 0 {
+		switch {
+		case len(state.PeerCertificates) == 0:
 			return nil // where that is allowed
+		case !state.DidResume && len(state.VerifiedChains) > 0 && !m.trust.spiffe:
+			return m.trust.takes(state.PeerCertificates[0]) // the library has just verified the chain, with the same authorities
 		}
 		return m.trust.verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, time.Now())
 	}
