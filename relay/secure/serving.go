@@ -84,7 +84,8 @@ func newTicketKey() (key [32]byte) {
 
 // config is the configuration without keys of session tickets.
 func (s *Server) config(m *material, protos []string) *tls.Config {
-	c := &tls.Config{MinVersion: s.cfg.minVersion(), CipherSuites: suites(), NextProtos: protos, Certificates: m.certs, ClientAuth: s.asks}
+	c := &tls.Config{MinVersion: s.cfg.minVersion(), CipherSuites: suites(), NextProtos: protos, Certificates: m.certs, ClientAuth: s.asks,
+		DynamicRecordSizingDisabled: true}
 	if s.asks == tls.NoClientCert {
 		return c
 	}
