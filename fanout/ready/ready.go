@@ -23,7 +23,8 @@ type Reader interface {
 
 // NewReader returns a Reader for a connection; c itself if it is one. Waiting on a socket needs no
 // buffer. For any other connection, such as TLS, the Reader waits with a buffer of a few bytes of
-// its own.
+// its own. A TLS connection must not be read otherwise while the Reader is in use: the Reader
+// releases its buffers.
 func NewReader(c net.Conn) Reader {
 	if r, ok := c.(Reader); ok {
 		return r

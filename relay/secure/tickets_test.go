@@ -1,10 +1,12 @@
 package secure_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -333,5 +335,41 @@ func TestResumedIsVerified(t *testing.T) {
 		if (err == nil) != tc.good {
 			t.Errorf("a client of %s, until %s: %v", tc.of.Certificate().Subject, tc.until, err)
 		}
+	}
+}
+
+// TestOneConfig: connections share one configuration until the files change.
+func TestOneConfig(t *testing.T) {
+	a := xdstest.NewAuthority(t, "a")
+	node := newSide(t, a, "server.test")
+	settle := func() { // files that have just changed are read again each time
+		past := time.Now().Add(-time.Minute)
+		for _, file := range []string{node.CertFile, node.KeyFile, node.CAFile} {
+			if err := os.Chtimes(file, past, past); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	settle()
+	s := newTicketServer(t, node.Config, true)
+	get := func() *tls.Config {
+		cfg, err := s.config.GetConfigForClient(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	first := get()
+	if get() != first {
+		t.Error("there are two configurations for the same files")
+	}
+	node.rotate(a, "server.test")
+	settle()
+	next := get()
+	if next == first || bytes.Equal(next.Certificates[0].Certificate[0], first.Certificates[0].Certificate[0]) {
+		t.Error("a new connection has the old certificate")
+	}
+	if get() != next {
+		t.Error("there are two configurations for the new files")
 	}
 }
