@@ -49,7 +49,7 @@ func TestTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
+		t.Cleanup(f.Close)
 		if r, err := f.Connect(t.Context(), 0, fleet.Synced); err != nil || !r.Done {
 			t.Fatalf("%+v, %v", r, err)
 		}
