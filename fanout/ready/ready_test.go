@@ -119,6 +119,7 @@ func TestWaitsWithoutABuffer(t *testing.T) {
 		if err := near.SetReadDeadline(time.Time{}); err != nil {
 			t.Fatal(err)
 		}
+		began, tries := time.Now(), pool.taken.Load()
 		waiting := make(chan struct{})
 		go func() {
 			defer close(waiting)
@@ -128,7 +129,6 @@ func TestWaitsWithoutABuffer(t *testing.T) {
 			}
 		}()
 		// A socket is read once to find that there is no data: that buffer returns to the pool.
-		began, tries := time.Now(), pool.taken.Load()
 		for name == "socket" && (pool.taken.Load() == tries || pool.out.Load() != 0) {
 			if time.Since(began) > 10*time.Second {
 				t.Fatalf("%s: %d buffers are in use while nothing arrives", name, pool.out.Load())
