@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,6 +215,53 @@ func TestTrustWithdrawn(t *testing.T) {
 		if err := health(t, n.Addr(), credentials.NewTLS(old.ClientTLS(a, "web"))); (err == nil) != (a == next) {
 			t.Errorf("a new connection of the client of the new authority: %t; %v", a == next, err)
 		}
+	}
+}
+
+// TestResumedClient: rules of authorize apply to the certificate behind a resumed TLS session, and
+// the stream ends when its authority is withdrawn; a ticket of before lets nobody in then.
+func TestResumedClient(t *testing.T) {
+	t.Parallel()
+	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
+	resources := t.TempDir()
+	writeResources(t, resources, "all.json", xdstest.Cluster("a", time.Second))
+	cfg := testConfig()
+	cfg.Origin.Directory = resources
+	cfg.Authorize = []authorize.Rule{{Name: "own", Match: `peer.spiffe_id == "spiffe://mesh/" + node.cluster`}}
+	cfg.Listen.Listener = tlsListener(t, t.TempDir(), old)
+	n := start(t, cfg)
+	var resumed atomic.Bool
+	first := old.ClientTLS(old, "spiffe://mesh/shop")
+	first.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	first.ServerName = "127.0.0.1"
+	first.VerifyConnection = func(s tls.ConnectionState) error {
+		resumed.Store(s.DidResume)
+		return nil
+	}
+	connect := func(of *tls.Config) *xdstest.Auto {
+		c := xdstest.StartAuto(t, xdstest.AutoConfig{
+			Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "shop"),
+			DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(of))},
+		})
+		c.Subscribe(xdstest.ClusterType)
+		return c
+	}
+	connect(first).WaitHeld(t, xdstest.ClusterType, "a")
+	if resumed.Load() {
+		t.Error("the first connection is a resumed one")
+	}
+	again := first.Clone()
+	other := xdstest.PairOf(t, []string{"spiffe://mesh/bank"}, old.Issue) // what it has shown counts, not what it has now
+	again.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &other, nil }
+	c := connect(again)
+	c.WaitHeld(t, xdstest.ClusterType, "a")
+	if !resumed.Load() {
+		t.Error("the session was not resumed")
+	}
+	replace(t, cfg.Listen.TLS.CAFile, next.PEM)
+	c.WaitFor(t, "the end of the resumed client's stream", func() bool { return c.Stats().LastEnd != nil })
+	if err := health(t, n.Addr(), credentials.NewTLS(first)); err == nil {
+		t.Error("a ticket lets in a client whose authority was withdrawn")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"xdsrelay/bench/certs"
 	"xdsrelay/bench/content"
 )
 
@@ -35,6 +36,11 @@ type Config struct {
 	StreamsPerConn int
 	// TLS encrypts connections; nil means plaintext.
 	TLS *tls.Config
+	// Authority issues a certificate for each connection; nil means that all show
+	// that of TLS.
+	Authority *certs.Authority
+	// Tickets lets clients that reconnect resume their TLS sessions.
+	Tickets bool
 	// Gzip lets servers compress.
 	Gzip bool
 	// Plain goes without HTTP/2: messages follow each other on the connection,

@@ -82,6 +82,9 @@ func New(cfg Config) (*Fleet, error) {
 		for n := i * cfg.StreamsPerConn; n < min((i+1)*cfg.StreamsPerConn, cfg.Clients); n++ {
 			l.clients = append(l.clients, newClient(l, cfg.FirstClient+n, dealt[i]))
 		}
+		if err := l.secure(); err != nil {
+			return nil, err
+		}
 		f.clients = append(f.clients, l.clients...)
 		f.links[i] = l
 	}

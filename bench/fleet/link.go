@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -19,6 +20,7 @@ type link struct {
 	number  int
 	role    role
 	clients []*client
+	tls     *tls.Config // nil for plaintext
 
 	conn   atomic.Pointer[h2.Conn] // the last one
 	kicked atomic.Int32            // what was asked for; one of the kicks
@@ -102,7 +104,7 @@ func (l *link) dial(ctx context.Context, attempt int) (conn *h2.Conn, err error)
 		defer close(done)
 		ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
 		defer cancel()
-		conn, err = dialer.Dial(ctx, f.cfg.Addrs[(l.number+attempt)%len(f.cfg.Addrs)], f.source(l.number))
+		conn, err = dialer.DialTLS(ctx, f.cfg.Addrs[(l.number+attempt)%len(f.cfg.Addrs)], f.source(l.number), l.tls)
 	}()
 	<-done
 	return conn, err

@@ -2,6 +2,7 @@ package floor
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -32,6 +33,8 @@ type Config struct {
 	// everything there is of the type. Without it, nothing but changes is sent.
 	Sync      bool
 	Transport Transport
+	// TLS encrypts connections of the GRPC transport; nil means plaintext.
+	TLS *tls.Config
 }
 
 // Floor is a server that broadcasts. It is driven by a [drive.Driver].

@@ -2,14 +2,17 @@ package floor
 
 import (
 	"fmt"
+	"net"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/bench/drive"
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/ready"
 )
 
 // received is a message that was received. The body is kept if look says so.
@@ -47,7 +50,11 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, v any) error {
 // grpcListening is a gRPC server of the aggregated service's method for the
 // variant.
 func (f *Floor) grpcListening() drive.Listening {
-	gs := grpc.NewServer(append(fanout.TransportOptions(), grpc.ForceServerCodecV2(rawCodec{}), grpc.WaitForHandlers(true))...)
+	options := append(fanout.TransportOptions(), grpc.ForceServerCodecV2(rawCodec{}), grpc.WaitForHandlers(true))
+	if f.cfg.TLS != nil {
+		options = append(options, grpc.Creds(unbuffered{credentials.NewTLS(f.cfg.TLS)}))
+	}
+	gs := grpc.NewServer(options...)
 	method := "StreamAggregatedResources"
 	if f.cfg.Delta {
 		method = "DeltaAggregatedResources"
@@ -57,6 +64,28 @@ func (f *Floor) grpcListening() drive.Listening {
 		Streams:     []grpc.StreamDesc{{StreamName: method, ServerStreams: true, ClientStreams: true, Handler: f.handle}},
 	}, nil)
 	return drive.GRPC(gs)
+}
+
+// unbuffered are credentials whose connections pin no read buffer while idle, as without TLS.
+type unbuffered struct {
+	credentials.TransportCredentials
+}
+
+func (u unbuffered) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	c, info, err := u.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return readyConn{c, ready.NewReader(c)}, info, nil
+}
+
+func (u unbuffered) Clone() credentials.TransportCredentials {
+	return unbuffered{u.TransportCredentials.Clone()}
+}
+
+type readyConn struct {
+	net.Conn
+	ready.Reader
 }
 
 // handle receives and counts.

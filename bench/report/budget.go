@@ -23,6 +23,9 @@ const (
 	TimesFloor              // its ratio to the floor's
 	FloorPlus               // what it is above the floor's
 	TimesFirst              // its ratio to that of the first case with the same variant
+	// TimesParts: its ratio to the sum of its parts: that of the first case with the same
+	// variant, and what the floor takes more here than there.
+	TimesParts
 	// EachStuck: what each stuck client adds to the metric, which is one per
 	// client, against the first case with the same variant.
 	EachStuck
@@ -60,6 +63,8 @@ func Budgets() []Budget {
 		{"p99 of the others, with slow or stuck clients", "slow", "one", P99, "", TimesFirst, noise},
 		{"CPU per response of the others", "slow", "one", CPUPerResponse, "", TimesFirst, noise},
 		{"memory of a stuck client", "slow", "full", RSSPerClient, "", EachStuck, 64 << 10},
+		{"live heap per client with mTLS", "tls", "sync", HeapPerClient, "", FloorPlus, 2.5 * 1024},
+		{"CPU of a first sync with mTLS, against a handshake and a sync in plaintext", "tls", "sync", CPUPerClient, "", TimesParts, 1.1},
 		{"streams refused while clients connect, with the memory that sizing asks for", "limit", "sync", Refused, "", AtMost, 0},
 		{"clients shed and streams refused, with the memory that sizing asks for", "limit", "one", Refused, "", AtMost, 0},
 		{"CPU while the origin is down, of a core", "outage-idle", "outage", CoreShare, "", AtMost, 1},
@@ -146,6 +151,16 @@ func (b *Budget) judge(s *Summary, c *CaseSummary) (Verdict, bool) {
 		}
 		measured, v.Limit = cell.Median/base.Median, fmt.Sprintf("%g × %s", b.Limit, difference(first.Name, c.Name))
 		unit = "×"
+	case TimesParts:
+		if base == nil || floor == nil {
+			return v, false
+		}
+		alike, _ := first.cell(s.Targets, FloorTarget, b.Step, b.Metric)
+		if alike == nil {
+			return v, false
+		}
+		measured = cell.Median / (base.Median + floor.Median - alike.Median)
+		v.Limit, unit = fmt.Sprintf("%g × handshake and sync", b.Limit), "×"
 	case EachStuck:
 		if base == nil || c.setup.StuckClients() == 0 {
 			return v, false
@@ -200,6 +215,8 @@ func (b *Budget) LimitText() string {
 		return fmt.Sprintf("≤ %g × floor", b.Limit)
 	case FloorPlus:
 		return "≤ floor + " + unit.Format(b.Limit)
+	case TimesParts:
+		return fmt.Sprintf("≤ %g × the first setup and what the floor takes more than there", b.Limit)
 	case TimesFirst:
 		return fmt.Sprintf("≤ %g × the first setup", b.Limit)
 	case EachStuck:

@@ -150,6 +150,7 @@ func TestBudgets(t *testing.T) {
 		{TimesFloor, 1.5, 1.49, "1.50 ×"},
 		{FloorPlus, 10, 9, "10.0 µs"},
 		{TimesFirst, 1.25, 1.2, "1.25 ×"},
+		{TimesParts, 1.25, 1.2, "1.25 ×"},
 		{EachStuck, 60, 59, "60.0 µs"},
 	}
 	s := &Summary{Reference: FloorTarget, Targets: []string{FloorTarget, RelayTarget}}
@@ -169,7 +170,7 @@ func TestBudgets(t *testing.T) {
 		}
 	}
 	for _, b := range []Budget{
-		{Step: "x", Metric: "other"}, {Step: "y", Metric: "m"}, {Step: "x", Metric: "m", Bound: TimesFirst},
+		{Step: "x", Metric: "other"}, {Step: "y", Metric: "m"}, {Step: "x", Metric: "m", Bound: TimesFirst}, {Step: "x", Metric: "m", Bound: TimesParts},
 	} {
 		if v, ok := b.judge(s, &s.Cases[0]); ok {
 			t.Errorf("%+v was judged: %+v", b, v)

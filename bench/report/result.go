@@ -66,6 +66,8 @@ type Setup struct {
 	Cold bool `json:"cold,omitempty"`
 	// Equal says that all keys have the same resources.
 	Equal bool `json:"equal,omitempty"`
+	// TLS is how clients connect; empty means in plaintext.
+	TLS string `json:"tls,omitempty"`
 	// Memory is the memory limit of each process of the target that is written in Go
 	// (GOMEMLIMIT), in bytes; 0 is none.
 	Memory int64 `json:"memory,omitempty"`
@@ -106,11 +108,20 @@ func (s Setup) String() string {
 	if s.Admit > 0 {
 		fmt.Fprintf(&b, ", a busy relay lets in %s at a time, or what it syncs in 1 s", count(float64(s.Admit)))
 	}
+	if s.TLS != "" {
+		fmt.Fprintf(&b, ", %s", s.TLS)
+	}
 	if s.Memory > 0 {
 		fmt.Fprintf(&b, ", memory limit of %s", Bytes.Format(float64(s.Memory)))
 	}
 	return b.String()
 }
+
+// How clients connect that do not in plaintext.
+const (
+	MTLS        = "mTLS"              // they show certificates each time
+	MTLSTickets = "mTLS with tickets" // they resume their sessions when they reconnect
+)
 
 // StuckClients is how many clients are stuck.
 func (s Setup) StuckClients() int { return int(float64(s.Clients) * s.Stuck / 100) }

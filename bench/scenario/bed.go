@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"xdsrelay/bench/certs"
 	"xdsrelay/bench/control"
 	"xdsrelay/bench/drive"
 	"xdsrelay/bench/report"
@@ -22,7 +23,8 @@ type bed struct {
 	server    *control.Child
 	serverLog *logCount
 	nodes     []*node
-	addrs     []string // where clients connect
+	addrs     []string     // where clients connect
+	certs     *certs.Files // nil for plaintext
 
 	fleet *fleetChild // nil until the clients are started
 }
@@ -30,7 +32,17 @@ type bed struct {
 // newBed starts everything but the clients. Files are put into dir.
 func newBed(ctx context.Context, p Programs, t Target, setup report.Setup, dir string) (*bed, error) {
 	b := &bed{setup: setup, target: t, p: p, serverLog: &logCount{}}
-	cmd := p.Child(ctx, serverArgs(t, setup)...)
+	if setup.TLS != "" {
+		if t.kind != kindRelay && t.kind != kindFloor {
+			return nil, fmt.Errorf("target %s: with TLS, expected relay or floor", t)
+		}
+		files, err := certs.Write(dir)
+		if err != nil {
+			return nil, err
+		}
+		b.certs = &files
+	}
+	cmd := p.Child(ctx, serverArgs(t, setup, b.certs)...)
 	cmd.Stderr = b.serverLog
 	var err error
 	if b.server, err = control.Start(ctx, cmd); err != nil {
@@ -51,7 +63,7 @@ func (b *bed) startNodes(ctx context.Context, dir string) error {
 		b.addrs = []string{ready.Addr}
 		return nil
 	}
-	nodes, err := newNodes(ctx, b.target, b.p, b.setup, ready.Addr, dir)
+	nodes, err := newNodes(ctx, b.target, b.p, b.setup, b.certs, ready.Addr, dir)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package scenario
 import (
 	"strconv"
 
+	"xdsrelay/bench/certs"
 	"xdsrelay/bench/report"
 )
 
@@ -10,7 +11,7 @@ import (
 const spareFiles = 200
 
 // serverArgs start the origin or the floor of a setup.
-func serverArgs(t Target, s report.Setup) []string {
+func serverArgs(t Target, s report.Setup, secured *certs.Files) []string {
 	spec := specOf(s)
 	args := []string{
 		"--control",
@@ -21,6 +22,9 @@ func serverArgs(t Target, s report.Setup) []string {
 		"--endpoint-size", strconv.Itoa(spec.EndpointSize),
 		"--equal=" + strconv.FormatBool(spec.Equal),
 		"--open-files", strconv.Itoa(s.Clients + spareFiles),
+	}
+	if secured != nil && t.kind == kindFloor {
+		args = append(args, "--tls-ca", secured.CA, "--tls-cert", secured.Server, "--tls-key", secured.Key)
 	}
 	switch t.kind {
 	case kindFloor:

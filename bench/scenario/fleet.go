@@ -10,6 +10,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"xdsrelay/bench/certs"
 	"xdsrelay/bench/content"
 	"xdsrelay/bench/control"
 	"xdsrelay/bench/drive"
@@ -25,9 +26,9 @@ type fleetChild struct {
 
 // startFleet starts the process of a number of clients, which do not connect
 // yet.
-func startFleet(ctx context.Context, p Programs, t Target, setup report.Setup, clients int, addrs []string) (*fleetChild, error) {
+func startFleet(ctx context.Context, p Programs, t Target, setup report.Setup, clients int, secured *certs.Files, addrs []string) (*fleetChild, error) {
 	f := &fleetChild{log: &logCount{}}
-	cmd := p.Child(ctx, fleetArgs(t, setup, clients, addrs)...)
+	cmd := p.Child(ctx, fleetArgs(t, setup, clients, secured, addrs)...)
 	cmd.Stderr = f.log
 	var err error
 	if f.child, err = control.Start(ctx, cmd); err != nil {
@@ -37,7 +38,7 @@ func startFleet(ctx context.Context, p Programs, t Target, setup report.Setup, c
 }
 
 // fleetArgs start the clients of a setup.
-func fleetArgs(t Target, s report.Setup, clients int, addrs []string) []string {
+func fleetArgs(t Target, s report.Setup, clients int, secured *certs.Files, addrs []string) []string {
 	spec := specOf(s)
 	args := []string{
 		"fleet", "--control", "--" + s.Variant,
@@ -55,6 +56,9 @@ func fleetArgs(t Target, s report.Setup, clients int, addrs []string) []string {
 	}
 	if s.Types != "" {
 		args = append(args, "--types", s.Types)
+	}
+	if secured != nil {
+		args = append(args, "--tls-ca", secured.CA, "--tls-ca-key", secured.CAKey, "--tls-tickets="+strconv.FormatBool(s.TLS == report.MTLSTickets))
 	}
 	if t.kind == kindTCP {
 		args = append(args, "--tcp")

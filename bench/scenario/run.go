@@ -54,7 +54,7 @@ func (c *Config) measure(ctx context.Context, t Target, setup report.Setup, step
 	if out.Before, err = b.use(); err != nil {
 		return err
 	}
-	if b.fleet, err = startFleet(ctx, c.Programs, t, setup, setup.Clients, b.addrs); err != nil {
+	if b.fleet, err = startFleet(ctx, c.Programs, t, setup, setup.Clients, b.certs, b.addrs); err != nil {
 		return err
 	}
 	s := newSampler(b.use, c.sampled)
@@ -85,7 +85,7 @@ func (c *Config) measure(ctx context.Context, t Target, setup report.Setup, step
 func (b *bed) warmUp(ctx context.Context) error {
 	setup := b.setup
 	setup.Slow, setup.Stuck = 0, 0
-	fleet, err := startFleet(ctx, b.p, b.target, setup, max(warmClients*setup.Nodes, setup.Keys*setup.Nodes), b.addrs)
+	fleet, err := startFleet(ctx, b.p, b.target, setup, max(warmClients*setup.Nodes, setup.Keys*setup.Nodes), b.certs, b.addrs)
 	if err != nil {
 		return err
 	}

@@ -92,6 +92,15 @@ func TestOverride(t *testing.T) {
 	if again, _ := s.Apply(Override{}); again.Steps[1].Interval != time.Second || again.Steps[1].Count != 10 || len(again.Setups) != 6 {
 		t.Errorf("the scenario itself has changed: %+v", again)
 	}
+	s.Setups[0].TLS = "SSL"
+	if _, err := s.Apply(Override{}); err == nil || !strings.Contains(err.Error(), `TLS "SSL", expected "mTLS"`) {
+		t.Errorf("error %v of an unknown way to connect", err)
+	}
+	s.Setups[0].TLS = report.MTLS
+	if _, err := newBed(t.Context(), Programs{}, Target{kind: kindOrigin}, s.Setups[0], t.TempDir()); err == nil || !strings.Contains(err.Error(), "with TLS, expected relay or floor") {
+		t.Errorf("error %v of a target without TLS", err)
+	}
+	s.Setups[0].TLS = ""
 	for want, o := range map[string]Override{
 		`scenario keys: variant "v2", expected delta or sotw`: {Variants: []string{"v2"}},
 		"scenario keys: 0 clients, expected 1 to 1000000":     {Clients: []int{0}},

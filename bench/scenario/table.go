@@ -50,6 +50,8 @@ func All() []Scenario {
 	small.Keys, small.Clients, small.Resources, small.Cold = 500, 500, 10, true
 	alike := small
 	alike.Equal = true
+	mutual, resumed := usual, usual
+	mutual.TLS, resumed.TLS = report.MTLS, report.MTLSTickets
 	compared := []string{report.FloorTarget, report.OriginTarget, report.RelayTarget}
 
 	return []Scenario{
@@ -148,6 +150,11 @@ func All() []Scenario {
 			Name: "restart", Answers: "What happens to clients of two nodes that are restarted, one after the other?",
 			Setups: both(halves), Targets: []string{report.RelayTarget},
 			Steps: []Step{syncStep, {Name: "restart", Do: Restart}, oneStep},
+		},
+		{
+			Name: "tls", Answers: "What do certificates on both sides cost, above plaintext and above crypto/tls, and what do session tickets save?",
+			Setups: []report.Setup{usual, mutual, resumed}, Targets: []string{report.FloorTarget, report.RelayTarget},
+			Steps: []Step{syncStep, oneStep, {Name: "warm", Do: Storm}},
 		},
 		{
 			Name: "check", Answers: "Is the relay as near to the floor as it was?",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/template"
 
+	"xdsrelay/bench/certs"
 	"xdsrelay/bench/report"
 )
 
@@ -90,7 +91,7 @@ type Programs struct {
 
 // newNodes makes the nodes of a target between an origin and a fleet. Files are
 // put into dir.
-func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, origin, dir string) ([]*node, error) {
+func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, secured *certs.Files, origin, dir string) ([]*node, error) {
 	count := 1
 	if t.kind == kindRelay {
 		count = setup.Nodes
@@ -125,7 +126,7 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 			return nil, err
 		}
 		n.admin = fmt.Sprintf("127.0.0.1:%d", admin)
-		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup.Admit)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup.Admit, secured)), 0o600); err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
@@ -139,23 +140,26 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 }
 
 // relayConfig is the configuration of a node: the defaults, with metrics on.
-func relayConfig(number int, addr, admin, origin string, admit int) string {
-	limits := ""
+func relayConfig(number int, addr, admin, origin string, admit int, secured *certs.Files) string {
+	limits, secure := "", ""
 	if admit > 0 {
 		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", admit)
+	}
+	if secured != nil {
+		secure = fmt.Sprintf("  tls: {cert_file: %q, key_file: %q, ca_file: %q}\nauthorize: any\n", secured.Server, secured.Key, secured.CA)
 	}
 	return limits + fmt.Sprintf(`node:
   name: node-%d
 listen:
   address: %s
-origin:
+%sorigin:
   addresses: ["%s"]
 admin:
   address: %s
 drain:
   time: 2s
   grace: 2s
-`, number, addr, origin, admin)
+`, number, addr, secure, origin, admin)
 }
 
 // BuildRelay builds the relay of the checkout that the working directory is in,

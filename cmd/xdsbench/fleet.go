@@ -77,6 +77,8 @@ func (r *fleetRun) addFlags(cmd *cobra.Command) {
 	flags.StringVar(&r.tls.CA, "tls-ca", "", "the `FILE` with the servers' certificate authority; encrypts connections")
 	flags.StringVar(&r.tls.Cert, "tls-cert", "", "the `FILE` with the clients' certificate")
 	flags.StringVar(&r.tls.Key, "tls-key", "", "the `FILE` with the clients' key")
+	flags.StringVar(&r.tls.CAKey, "tls-ca-key", "", "the `FILE` with the key of that authority; each connection then shows a certificate of its own")
+	flags.BoolVar(&c.Tickets, "tls-tickets", false, "resume TLS sessions when clients reconnect")
 	flags.StringVar(&r.tls.Name, "tls-name", "", "the `NAME` that servers have to have; empty means the host of their address")
 	flags.Float64Var(&c.ConnectRate, "connect-rate", 0, "how many connections are begun per second; 0 means no bound")
 	flags.IntVar(&c.ConnectParallel, "connect-parallel", 64, "how many connections are being made at a time")
@@ -117,6 +119,9 @@ func (r *fleetRun) run(ctx context.Context, a *app) error {
 	}
 	var err error
 	if r.cfg.TLS, err = r.tls.Config(); err != nil {
+		return usageError{err}
+	}
+	if r.cfg.Authority, err = r.tls.Authority(); err != nil {
 		return usageError{err}
 	}
 	// Clients hold little, so that a third less memory costs next to nothing.

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"xdsrelay/bench/certs"
 	"xdsrelay/bench/floor"
 )
 
@@ -12,6 +13,7 @@ func (a *app) newFloorCmd() *cobra.Command {
 		s         serving
 		cfg       floor.Config
 		tcp, sotw bool
+		files     certs.Files
 	)
 	cmd := &cobra.Command{
 		Use:   "floor",
@@ -30,6 +32,10 @@ func (a *app) newFloorCmd() *cobra.Command {
 			if tcp {
 				cfg.Transport = floor.TCP
 			}
+			var err error
+			if cfg.TLS, err = files.ServerConfig(); err != nil {
+				return usageError{err}
+			}
 			f, err := floor.New(cfg)
 			if err != nil {
 				return usageError{err}
@@ -43,6 +49,11 @@ func (a *app) newFloorCmd() *cobra.Command {
 	flags.BoolVar(&tcp, "tcp", false, "write to plain TCP connections")
 	flags.BoolVar(&cfg.Delta, "delta", true, "send messages of the incremental variant")
 	flags.BoolVar(&sotw, "sotw", false, "send messages of state of the world")
+	flags.StringVar(&files.CA, "tls-ca", "", "the `FILE` with the clients' certificate authority; encrypts connections")
+	flags.StringVar(&files.Server, "tls-cert", "", "the `FILE` with the floor's certificate")
+	flags.StringVar(&files.Key, "tls-key", "", "the `FILE` with the floor's key")
+	cmd.MarkFlagsRequiredTogether("tls-ca", "tls-cert", "tls-key")
 	cmd.MarkFlagsMutuallyExclusive("delta", "sotw")
+	cmd.MarkFlagsMutuallyExclusive("tcp", "tls-ca")
 	return cmd
 }

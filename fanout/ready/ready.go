@@ -7,6 +7,7 @@
 package ready
 
 import (
+	"crypto/tls"
 	"net"
 
 	"google.golang.org/grpc/mem"
@@ -22,13 +23,17 @@ type Reader interface {
 
 // NewReader returns a Reader for a connection; c itself if it is one. Waiting on a socket needs no
 // buffer. For any other connection, such as TLS, the Reader waits with a buffer of a few bytes of
-// its own.
+// its own. A TLS connection must not be read otherwise while the Reader is in use: the Reader
+// releases its buffers.
 func NewReader(c net.Conn) Reader {
 	if r, ok := c.(Reader); ok {
 		return r
 	}
 	if r := newSocket(c); r != nil {
 		return r
+	}
+	if t, ok := c.(*tls.Conn); ok {
+		return &encrypted{probed{conn: t}, t}
 	}
 	return &probed{conn: c}
 }

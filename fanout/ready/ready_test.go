@@ -104,7 +104,7 @@ func TestWaitsWithoutABuffer(t *testing.T) {
 	near, far := pair(t, "tcp", "127.0.0.1:0")
 	for name, conn := range map[string]net.Conn{"socket": near, "other": tls.Server(near, &tls.Config{MinVersion: tls.VersionTLS13})} {
 		pool, r := &counting{}, NewReader(conn)
-		if _, is := r.(*probed); is == (name == "socket") && runtime.GOOS == "linux" {
+		if _, is := r.(*encrypted); is == (name == "socket") && runtime.GOOS == "linux" {
 			t.Fatalf("the reader of the %s is a %T", name, r)
 		}
 		if name == "other" {
@@ -119,6 +119,7 @@ func TestWaitsWithoutABuffer(t *testing.T) {
 		if err := near.SetReadDeadline(time.Time{}); err != nil {
 			t.Fatal(err)
 		}
+		began, tries := time.Now(), pool.taken.Load()
 		waiting := make(chan struct{})
 		go func() {
 			defer close(waiting)
@@ -128,7 +129,6 @@ func TestWaitsWithoutABuffer(t *testing.T) {
 			}
 		}()
 		// A socket is read once to find that there is no data: that buffer returns to the pool.
-		began, tries := time.Now(), pool.taken.Load()
 		for name == "socket" && (pool.taken.Load() == tries || pool.out.Load() != 0) {
 			if time.Since(began) > 10*time.Second {
 				t.Fatalf("%s: %d buffers are in use while nothing arrives", name, pool.out.Load())

@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -19,6 +20,7 @@ type Server struct {
 	cfg    Config
 	source *source
 	asks   tls.ClientAuthType
+	http2  *serving // what Handshake uses
 }
 
 // NewServer reads what cfg names, and needs a certificate. It fails where something
@@ -33,6 +35,7 @@ func NewServer(cfg Config, log *slog.Logger) (*Server, error) {
 	}
 	verifies := cfg.CAFile != "" || cfg.spiffe()
 	server := &Server{cfg: cfg, source: s}
+	server.http2 = &serving{server: server, protos: []string{"h2"}}
 	switch {
 	case cfg.ClientAuth == ClientAuthNone, cfg.ClientAuth == ClientAuthDefault && !verifies:
 		server.asks = tls.NoClientCert
@@ -49,46 +52,37 @@ func NewServer(cfg Config, log *slog.Logger) (*Server, error) {
 // Config is for a listener that speaks one of protos, best first (ALPN). The files
 // are looked at again for each connection.
 func (s *Server) Config(protos ...string) *tls.Config {
+	ready := &serving{server: s, protos: protos}
 	return &tls.Config{
 		MinVersion: s.cfg.minVersion(),
 		NextProtos: protos,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return s.config(s.source.get(), protos...), nil
+			return ready.get().config, nil
 		},
 	}
 }
 
-// config is for one connection.
-func (s *Server) config(m *material, protos ...string) *tls.Config {
-	c := &tls.Config{MinVersion: s.cfg.minVersion(), CipherSuites: suites(), NextProtos: protos, Certificates: m.certs, ClientAuth: s.asks}
-	if s.asks == tls.NoClientCert {
-		return c
-	}
-	c.ClientCAs = m.pool
-	// A ticket would let in again who showed a certificate of an authority that has
-	// been withdrawn. Connections are few and long.
-	c.SessionTicketsDisabled = true
-	c.VerifyConnection = func(state tls.ConnectionState) error {
-		if len(state.PeerCertificates) == 0 {
-			return nil // where that is allowed
-		}
-		return m.trust.verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, time.Now())
-	}
-	return c
-}
-
 // Handshake shakes hands with a client that is to speak HTTP/2. Beside what it has
 // shown, it returns how to see whether that would be taken again, nil where it has
-// shown nothing. It closes raw where it fails.
+// shown nothing. The connection is a [*tls.Conn], and not the wrapper of grpc-go's
+// credentials, for package ready to know it. It closes raw where it fails.
 func (s *Server) Handshake(raw net.Conn) (net.Conn, *credentials.TLSInfo, func() error, error) {
-	m := s.source.get()
-	conn, auth, err := credentials.NewTLS(s.config(m, "h2")).ServerHandshake(raw)
+	c := s.http2.get()
+	conn := tls.Server(raw, c.config)
+	err := conn.HandshakeContext(context.Background()) // the deadline is that of raw
+	info := &credentials.TLSInfo{State: conn.ConnectionState(), CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
+	if err == nil && info.State.NegotiatedProtocol == "" {
+		err = errNoProtocol
+	}
 	if err != nil {
+		_ = conn.Close() // the first error is the reason
 		return nil, nil, nil, err
 	}
-	info := auth.(credentials.TLSInfo)
-	return conn, &info, s.recheck(m.generation, info.State.VerifiedChains), nil
+	return conn, info, s.recheck(c.of.generation, info.State.VerifiedChains), nil
 }
+
+// errNoProtocol is for a client that chooses none: gRPC requires ALPN.
+var errNoProtocol = errors.New("the client does not use ALPN, expected it to offer h2")
 
 // recheck makes what [Server.Handshake] returns, for what was taken in a generation.
 // Certificates are verified again only when authorities have changed or one of them

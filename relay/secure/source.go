@@ -112,9 +112,10 @@ type source struct {
 
 // get looks at the files.
 func (s *source) get() *material {
-	file, served := s.files.Get(), s.workload.current()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Looking under the lock keeps a slow caller from going back to what another has replaced.
+	file, served := s.files.Get(), s.workload.current()
 	if s.last != nil && s.file == file && s.served == served {
 		return s.last
 	}

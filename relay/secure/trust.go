@@ -61,10 +61,15 @@ func (t *trust) verify(certs []*x509.Certificate, use x509.ExtKeyUsage, now time
 			return err
 		}
 	}
+	return t.takes(certs[0])
+}
+
+// takes reports whether a certificate that was verified has one of the expected ids.
+func (t *trust) takes(cert *x509.Certificate) error {
 	if len(t.ids) == 0 {
 		return nil
 	}
-	id, err := x509svid.IDFromCert(certs[0])
+	id, err := x509svid.IDFromCert(cert)
 	if err != nil {
 		return fmt.Errorf("the certificate has no SPIFFE id: %w", err)
 	}

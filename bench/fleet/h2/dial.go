@@ -78,6 +78,11 @@ func NewDialer(cfg Config) (*Dialer, error) {
 // be nil. The connection's goroutine is the caller's until it is handed to the
 // one that calls [Conn.Serve].
 func (d *Dialer) Dial(ctx context.Context, addr string, from net.Addr) (*Conn, error) {
+	return d.DialTLS(ctx, addr, from, d.cfg.TLS)
+}
+
+// DialTLS is Dial with a TLS configuration of its own; nil means plaintext.
+func (d *Dialer) DialTLS(ctx context.Context, addr string, from net.Addr, cfg *tls.Config) (*Conn, error) {
 	dialer := net.Dialer{LocalAddr: from, KeepAlive: -1, FallbackDelay: -1}
 	if n := d.cfg.ReceiveBuffer; n > 0 {
 		dialer.Control = func(_, _ string, c syscall.RawConn) error { return receiveBuffer(c, n) }
@@ -86,10 +91,10 @@ func (d *Dialer) Dial(ctx context.Context, addr string, from net.Addr) (*Conn, e
 	if err != nil {
 		return nil, err
 	}
-	if d.cfg.TLS == nil {
+	if cfg == nil {
 		return newConn(nc, &d.cfg), nil
 	}
-	tc := tls.Client(nc, d.serverName(addr))
+	tc := tls.Client(nc, serverName(cfg, addr))
 	if err := tc.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("TLS with %s: %w", addr, err), nc.Close())
 	}
@@ -101,11 +106,11 @@ func (d *Dialer) Dial(ctx context.Context, addr string, from net.Addr) (*Conn, e
 
 // serverName is the TLS configuration with the host's name in it, where it has
 // none.
-func (d *Dialer) serverName(addr string) *tls.Config {
-	if d.cfg.TLS.ServerName != "" || d.cfg.TLS.InsecureSkipVerify {
-		return d.cfg.TLS
+func serverName(cfg *tls.Config, addr string) *tls.Config {
+	if cfg.ServerName != "" || cfg.InsecureSkipVerify {
+		return cfg
 	}
-	c := d.cfg.TLS.Clone()
+	c := cfg.Clone()
 	c.ServerName, _, _ = net.SplitHostPort(addr)
 	return c
 }
