@@ -62,6 +62,9 @@ type Setup struct {
 	// Admit is how many new streams a relay lets in while it is busy, beside what it
 	// brings in sync in a second; 0 is its default.
 	Admit int `json:"admit,omitempty"`
+	// MinInterval is the minimum interval of clusters and endpoints at a relay
+	// (listen.min_interval), in milliseconds; 0 is none.
+	MinInterval int `json:"min_interval_ms,omitempty"`
 	// Cold says that no client was there before, so that the content of keys counts, too.
 	Cold bool `json:"cold,omitempty"`
 	// Equal says that all keys have the same resources.
@@ -105,6 +108,9 @@ func (s Setup) String() string {
 	}
 	if s.Admit > 0 {
 		fmt.Fprintf(&b, ", a busy relay lets in %s at a time, or what it syncs in 1 s", count(float64(s.Admit)))
+	}
+	if s.MinInterval > 0 {
+		fmt.Fprintf(&b, ", minimum interval of %d ms", s.MinInterval)
 	}
 	if s.Memory > 0 {
 		fmt.Fprintf(&b, ", memory limit of %s", Bytes.Format(float64(s.Memory)))

@@ -125,7 +125,7 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 			return nil, err
 		}
 		n.admin = fmt.Sprintf("127.0.0.1:%d", admin)
-		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup.Admit)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup)), 0o600); err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
@@ -139,23 +139,26 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 }
 
 // relayConfig is the configuration of a node: the defaults, with metrics on.
-func relayConfig(number int, addr, admin, origin string, admit int) string {
-	limits := ""
-	if admit > 0 {
-		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", admit)
+func relayConfig(number int, addr, admin, origin string, setup report.Setup) string {
+	limits, intervals := "", ""
+	if setup.Admit > 0 {
+		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", setup.Admit)
+	}
+	if ms := setup.MinInterval; ms > 0 {
+		intervals = fmt.Sprintf("  min_interval: [Cluster=%dms, ClusterLoadAssignment=%[1]dms]\n", ms)
 	}
 	return limits + fmt.Sprintf(`node:
   name: node-%d
 listen:
   address: %s
-origin:
+%sorigin:
   addresses: ["%s"]
 admin:
   address: %s
 drain:
   time: 2s
   grace: 2s
-`, number, addr, origin, admin)
+`, number, addr, intervals, origin, admin)
 }
 
 // BuildRelay builds the relay of the checkout that the working directory is in,
