@@ -83,6 +83,11 @@ const maxVersion = 512
 // hasClaims reports whether claims by name are still to be compared.
 func (ts *typeState) hasClaims() bool { return ts.claims != nil && ts.claims.held != nil }
 
+// pending reports whether something that the client claims is still to be compared.
+func (c *claims) pending() bool {
+	return c != nil && (c.held != nil || c.silent != nil || c.version != "" || !c.until.IsZero())
+}
+
 // wasCompared reports whether claims by name were compared.
 func (ts *typeState) wasCompared() bool { return ts.claims != nil && ts.claims.compared }
 

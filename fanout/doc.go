@@ -39,7 +39,7 @@
 //   - claims.go, resume.go: clients that reconnect with content
 //   - pending.go, omitted.go, unreachable.go, behind.go, waiting.go: what is due to a client, and
 //     for what it waits
-//   - flush.go, pool.go, alarm.go: sends what is due
+//   - flush.go, pool.go, pacing.go, alarm.go: sends what is due, and when
 //   - private.go: types for one client or identity alone
 //   - peers.go: streams of other nodes of the tier
 //

@@ -136,7 +136,8 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 // which may be sent.
 func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 	for {
-		var kept uint64 // the types whose removals were held back
+		// The types whose removals were held back, and whose changes must not overtake others.
+		var kept, ordered uint64
 		for i, ts := range s.types {
 			q, b := s.pendingLocked(ts, now)
 			switch {
@@ -157,14 +158,16 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 					return ts, q, b
 				}
 				ts.Wait = conversation.Ordered
+				ordered |= 1 << i
 			default:
 				return ts, q, b
 			}
 		}
-		if !s.anyFreeLocked(kept, now) {
+		if !s.awaitLocked(kept, ordered) && !s.anyFreeLocked(kept, now) {
 			return nil, cache.Query{}, nil
 		}
-		// Removals were held back for types that turned out to have no changes.
+		// Others wait for changes that would have waited for the end of an interval, or removals were
+		// held back for types that turned out to have no changes.
 	}
 }
 

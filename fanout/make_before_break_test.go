@@ -31,6 +31,7 @@ func TestMakeBeforeBreak(t *testing.T) {
 				c.MaxSendBytes = rapid.SampledFrom([]int{0, 200}).Draw(t, "max send bytes")
 				c.AckTimeout = time.Hour // B12: else a slow client may lose what its routes lead to
 			}).listen()
+			w.setIntervals(rapid.SampledFrom([][]string{nil, {cds}, {eds}, {rds}, {cds, eds, lds, rds}}).Draw(t, "paced")...)
 			// The smaller it is, the more of what happens concerns the same.
 			o := &careful{
 				model: newModel(t), pace: drawPace(t), to: map[string]string{},

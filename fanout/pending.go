@@ -28,11 +28,15 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		q.KeepRemoved = s.keepsLocked(ts, now)
 		v.RemovalsWait = q.KeepRemoved
 	}
+	v.Paced = ts.MayPace(&v) && s.isPacedLocked(ts, &h, now)
 	next := ts.Next(&v)
 	if next.Why == conversation.AwaitingAck && !s.waitsLocked(ts, now) {
 		next = ts.Next(&v)
 	}
 	if ts.Wait = next.Why; next.Act == conversation.Wait {
+		if next.Why == conversation.Paced {
+			s.agreeLocked(ts)
+		}
 		return q, nil
 	}
 	q = s.ask(ts.news(s.form, s.srv.bodyLimit()), h, now)

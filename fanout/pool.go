@@ -3,6 +3,8 @@ package fanout
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/lockorder"
@@ -19,12 +21,22 @@ type Pool struct {
 	mu   lockorder.Mutex[lockorder.Leaf]
 	cond *sync.Cond
 	// Guarded by mu.
-	queue   []*cache.Subscription
-	queued  map[*cache.Subscription]struct{}
+	queue   []wakeUp
+	queued  map[wakeUp]struct{}
 	clients [][]cache.Client // chunks of clients to flush
+	pacing  pacing
 	closed  bool
 
+	lengths atomic.Pointer[map[string]time.Duration] // of minimum intervals; see SetIntervals
+
 	workers sync.WaitGroup
+}
+
+// wakeUp is the clients of a subscription that are to be flushed: all, or only those that must be
+// woken at once.
+type wakeUp struct {
+	sub    *cache.Subscription
+	prompt bool
 }
 
 // NewPool starts a pool; workers below 1 means one per CPU.
@@ -32,7 +44,7 @@ func NewPool(workers int) *Pool {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	p := &Pool{queued: make(map[*cache.Subscription]struct{})}
+	p := &Pool{queued: make(map[wakeUp]struct{})}
 	p.cond = sync.NewCond(&p.mu)
 	for range workers {
 		p.workers.Go(p.work)
@@ -40,23 +52,41 @@ func NewPool(workers int) *Pool {
 	return p
 }
 
-// Wake queues subs, whose clients may lack content. It never blocks.
+// Wake queues subs, whose clients may lack content, except for those that wait for the end of a
+// minimum interval. It never blocks.
 func (p *Pool) Wake(subs []*cache.Subscription) {
+	paced := false
 	p.mu.Lock()
 	for _, s := range subs {
-		if _, dup := p.queued[s]; !dup {
-			p.queued[s] = struct{}{}
-			p.queue = append(p.queue, s)
+		if p.intervalFor(s) > 0 {
+			paced = true
+			continue
 		}
+		p.enqueueLocked(wakeUp{sub: s})
 	}
 	p.mu.Unlock()
+	if paced {
+		for _, s := range subs {
+			if length := p.intervalFor(s); length > 0 {
+				p.pace(s, length)
+			}
+		}
+	}
 	p.cond.Broadcast()
+}
+
+func (p *Pool) enqueueLocked(w wakeUp) {
+	if _, dup := p.queued[w]; !dup {
+		p.queued[w] = struct{}{}
+		p.queue = append(p.queue, w)
+	}
 }
 
 // Close stops the workers and waits for them.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
+	p.endAllLocked()
 	p.mu.Unlock()
 	p.cond.Broadcast()
 	p.workers.Wait()
@@ -90,12 +120,12 @@ func (p *Pool) next() (clients []cache.Client, ok bool) {
 			p.clients = p.clients[:last]
 			return clients, true
 		case len(p.queue) > 0:
-			s := p.queue[0]
-			p.queue[0] = nil
+			w := p.queue[0]
+			p.queue[0] = wakeUp{}
 			p.queue = p.queue[1:]
-			delete(p.queued, s) // before reading the clients: a later change queues it again
+			delete(p.queued, w) // before reading the clients: a later change queues it again
 			p.mu.Unlock()
-			all := s.Watchers(nil)
+			all := w.clients()
 			p.mu.Lock()
 			for len(all) > 0 {
 				n := min(chunk, len(all))
@@ -107,4 +137,11 @@ func (p *Pool) next() (clients []cache.Client, ok bool) {
 			p.cond.Wait()
 		}
 	}
+}
+
+func (w wakeUp) clients() []cache.Client {
+	if w.prompt {
+		return w.sub.PromptWatchers(nil)
+	}
+	return w.sub.Watchers(nil)
 }

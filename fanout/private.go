@@ -91,7 +91,7 @@ func (s *stream) moveLocked(ts *typeState) {
 	}
 	wanted := ts.table.Wanted(&ts.watcher)
 	ts.table.Leave(&ts.watcher)
-	ts.table, ts.private = s.privateLocked().Table(ts.table.Type), true
+	ts.table, ts.private, ts.paced = s.privateLocked().Table(ts.table.Type), true, false
 	ts.table.Edit(&ts.watcher, wanted)
 
 	ts.Switch()

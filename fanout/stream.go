@@ -201,6 +201,9 @@ func (s *stream) apply(t *resource.Type, r *resource.Request) error {
 	if counts {
 		s.refuseLocatorsLocked(ts, r, answer)
 	}
+	if r.Rejected {
+		s.hurryLocked(ts)
+	}
 	if s.tier == nil && r.Names.Len()+r.Subscribe.Len()+r.Unsubscribe.Len() > 0 {
 		if err := s.checkNamesLocked(); err != nil {
 			return err

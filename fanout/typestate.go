@@ -20,6 +20,7 @@ type typeState struct {
 	version string // of the newest response; empty before the first
 	sentAt  stamp
 	private bool // the table belongs to the stream alone (K17)
+	paced   bool // the client agrees to be woken late; see paceLocked
 	stands  standing
 	// since is the time since which the client is in the state that stands has. seen is the newest
 	// generation that the client should have. Both are as the last flush has found them.
@@ -134,6 +135,9 @@ func (ts *typeState) rejectedLate(r *resource.Request, why *Reason, now time.Tim
 
 // edited records how a request changed the subscription.
 func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
+	if len(ed.Added)+len(ed.Removed) > 0 || ed.Wildcard || ed.Left {
+		ts.paced = false // see [cache.Table.Pace]
+	}
 	if ts.repeat != nil && len(ed.Removed) > 0 {
 		ts.repeat.names = ts.repeat.names.Without(ed.Removed)
 	}

@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"time"
+
 	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 )
@@ -8,9 +10,10 @@ import (
 // waitingLocked returns the reason why a type waits, as the last flush has found it, and the type
 // URL that it is ordered after. It costs nothing without queries: a flush sets a byte.
 func (s *stream) waitingLocked(ts *typeState, h *cache.SubscriptionState) (why conversation.Reason, after string) {
-	news := ts.HasNews(h.Gen)
+	v := s.viewOf(ts, h)
+	v.News = ts.HasNews(h.Gen)
 	switch why = ts.Wait; {
-	case s.sending && (news || ts.Unanswered()): // no flush looks at the stream
+	case s.sending && (v.News || ts.Unanswered()): // no flush looks at the stream
 		return conversation.Blocked, ""
 	case ts.Unanswered() && (why == conversation.NothingNew || why == conversation.AwaitingAck):
 		return conversation.AwaitingAck, ""
@@ -20,6 +23,8 @@ func (s *stream) waitingLocked(ts *typeState, h *cache.SubscriptionState) (why c
 		return conversation.NothingNew, ""
 	case why == conversation.Ordered:
 		return why, s.orderedAfterLocked(ts)
+	case why == conversation.NothingNew && ts.MayPace(&v) && s.isPacedLocked(ts, h, time.Now()): // it was not woken
+		return conversation.Paced, ""
 	}
 	return why, ""
 }

@@ -10,7 +10,7 @@
 //     next generation of its table, marks the subscriptions that can see it, and returns
 //     without any work per client (relay/cache/apply.go).
 //  3. fanout: [cache.Config.Wake] puts the streams of these subscriptions into the pool
-//     (fanout/pool.go). A worker flushes each: which type is next, what changed since the
+//     (fanout/pool.go), at the end of a minimum interval if the type has one (fanout/pacing.go). A worker flushes each: which type is next, what changed since the
 //     stream's position, the encoded body that all clients in this position share, the nonce,
 //     the send (fanout/flush.go, fanout/pending.go).
 //  4. tier: other nodes are delta clients of the owner. Each applies what it receives to its own

@@ -203,6 +203,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	}
 	n.operate()
 	n.pool = fanout.NewPool(0)
+	n.pool.SetIntervals(n.cfg.Listen.MinIntervals())
 	n.add(part{stop: n.pool.Close})
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{

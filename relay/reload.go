@@ -103,7 +103,7 @@ type change func(*config.Config) (do func(), err error)
 // changes are all that may change of a node while it runs: each for the fields whose
 // tags say so.
 func (n *Node) changes() []change {
-	return []change{n.changeRules, n.changeLimits, n.changeLevels}
+	return []change{n.changeRules, n.changeLimits, n.changeIntervals, n.changeLevels}
 }
 
 // changeRules takes new rules. Streams keep the key that they have; those that are
@@ -121,6 +121,12 @@ func (n *Node) changeRules(cfg *config.Config) (func(), error) {
 func (n *Node) changeLimits(cfg *config.Config) (func(), error) {
 	l := limitsOf(cfg)
 	return func() { n.limits.Set(l) }, nil
+}
+
+// changeIntervals takes new minimum intervals. Changes that wait are sent.
+func (n *Node) changeIntervals(cfg *config.Config) (func(), error) {
+	intervals := cfg.Listen.MinIntervals()
+	return func() { n.pool.SetIntervals(intervals) }, nil
 }
 
 func (n *Node) changeLevels(cfg *config.Config) (func(), error) {

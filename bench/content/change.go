@@ -28,6 +28,18 @@ type Change struct {
 	// Type is the type that changes. Empty means clusters; for a full change,
 	// all types.
 	Type string `json:"type,omitempty"`
+	// ClusterEvery says that every so many changes of one resource one is of a
+	// cluster, whatever the type: those whose revision it divides. 0 means none.
+	ClusterEvery int `json:"cluster_every,omitempty"`
+}
+
+// At is the change that a revision makes of a change.
+func (c Change) At(revision uint64) Change {
+	if c.ClusterEvery > 0 && revision%uint64(c.ClusterEvery) == 0 {
+		c.Type = ClusterURL
+	}
+	c.ClusterEvery = 0
+	return c
 }
 
 // TypeByName returns the type URL of a short name: cds, eds, lds or rds; and
@@ -58,6 +70,8 @@ func (c *Change) Validate(s *Spec) error {
 		return fmt.Errorf("change: got a burst of %d resources, expected from 1 to %d", c.Resources, n)
 	case c.Kind != Burst && c.Resources != 0:
 		return fmt.Errorf("change: got %d resources, expected none for kind %s", c.Resources, c.Kind)
+	case c.ClusterEvery < 0 || c.ClusterEvery > 0 && c.Kind != One:
+		return fmt.Errorf("change: got a cluster every %d changes of kind %s, expected none, or 1 or more of kind %s", c.ClusterEvery, c.Kind, One)
 	}
 	return nil
 }
@@ -114,6 +128,7 @@ func (s *State) Next(c Change, at time.Time) (Step, error) {
 		return Step{}, err
 	}
 	s.revision = Stamp{Revision: s.revision.Revision + 1, At: at.Round(0)}
+	c = c.At(s.revision.Revision)
 	step := Step{Stamp: s.revision, Changed: map[string][]int{}}
 	for _, t := range c.types(&s.spec) {
 		n, count := s.spec.Count(t), 1

@@ -132,6 +132,9 @@ func TestState(t *testing.T) {
 		{Change{Kind: Full}, map[string][]int{
 			ClusterURL: {2, 3, 4, 0, 1}, EndpointURL: {1, 2, 3, 4, 0}, ListenerURL: {0, 1}, RouteURL: {0, 1},
 		}},
+		{Change{Kind: One, Type: EndpointURL, ClusterEvery: 9}, map[string][]int{EndpointURL: {1}}},
+		{Change{Kind: One, Type: EndpointURL, ClusterEvery: 9}, map[string][]int{ClusterURL: {2}}},
+		{Change{Kind: One, Type: EndpointURL, ClusterEvery: 9}, map[string][]int{EndpointURL: {2}}},
 	} {
 		at := time.Unix(int64(i+1), 0)
 		step, err := s.Next(tc.change, at)
@@ -178,6 +181,8 @@ func TestValidate(t *testing.T) {
 	for want, c := range map[string]Change{
 		`change: got kind "", expected one`:                            {},
 		"change: got a burst of 4 resources, expected from 1 to 3":     {Kind: Burst, Resources: 4},
+		"change: got a cluster every 2 changes of kind full":           {Kind: Full, ClusterEvery: 2},
+		"change: got a cluster every -1 changes of kind one":           {Kind: One, ClusterEvery: -1},
 		"change: got a burst of 0 resources":                           {Kind: Burst},
 		"change: got 2 resources, expected none for kind full":         {Kind: Full, Resources: 2},
 		`change: there are no resources of type "` + ListenerURL + `"`: {Kind: One, Type: ListenerURL},

@@ -158,6 +158,15 @@ func TestDue(t *testing.T) {
 	if got := len(w.due(eds, 0, 1<<40)); got != longestGap {
 		t.Errorf("%d changes count of many, expected %d", got, longestGap)
 	}
+	w = &world{}
+	see(w, cds, 0, 9)
+	see(w, eds, 0, 8)
+	mixed := Plan{First: 4, At: time.Unix(0, at(4)), Interval: 100, Count: 6, Change: content.Change{Kind: content.One, Type: content.EndpointURL, ClusterEvery: 3}}
+	if err := w.expect(mixed, 1<<cds|1<<eds); err != nil {
+		t.Fatal(err)
+	}
+	check("clusters between endpoints", w.due(cds, 0, 9), 6, 9)
+	check("endpoints but for clusters", w.due(eds, 0, 9), 4, 5, 7, 8)
 	for _, bad := range []Plan{{}, {First: 1, At: time.Unix(1, 0)}, {First: 1, At: time.Unix(1, 0), Interval: 1, Change: content.Change{Type: "x"}}} {
 		if err := w.expect(bad, 3); err == nil {
 			t.Errorf("plan %+v was accepted", bad)

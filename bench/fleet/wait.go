@@ -135,7 +135,7 @@ func (f *Fleet) Await(ctx context.Context, revision uint64, change *content.Chan
 	need := 1
 	types := f.types
 	if change != nil {
-		k, err := kindsOf(*change, f.types)
+		k, err := kindsOf(change.At(revision), f.types)
 		if err != nil {
 			return Reached{}, fmt.Errorf("await: %w", err)
 		}

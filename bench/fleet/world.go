@@ -37,7 +37,16 @@ type Plan struct {
 	// Change is what each of them changes.
 	Change content.Change `json:"change"`
 
-	kinds kindSet
+	kinds kindSet // but for those of clusters in between
+}
+
+// at is the change with a revision of the plan.
+func (p *Plan) at(rev uint64) revision {
+	r := revision{p.At.UnixNano() + int64(rev-p.First)*int64(p.Interval), p.kinds}
+	if every := p.Change.ClusterEvery; every > 0 && rev%uint64(every) == 0 {
+		r.kinds = 1 << cds
+	}
+	return r
 }
 
 // expect takes note of a plan.
@@ -101,8 +110,7 @@ func (w *world) due(k kind, after, upTo uint64) (times []int64) {
 	for rev := after + 1; rev <= upTo; rev++ {
 		r, ok := w.seen[rev]
 		if p := w.planOf(rev); p != nil {
-			r = revision{p.At.UnixNano() + int64(rev-p.First)*int64(p.Interval), p.kinds}
-			ok = true
+			r, ok = p.at(rev), true
 		}
 		switch {
 		case ok && r.kinds.has(k):

@@ -62,6 +62,9 @@ type Setup struct {
 	// Admit is how many new streams a relay lets in while it is busy, beside what it
 	// brings in sync in a second; 0 is its default.
 	Admit int `json:"admit,omitempty"`
+	// MinInterval is the minimum interval of clusters and endpoints at a relay
+	// (listen.min_interval), in milliseconds; 0 is none.
+	MinInterval int `json:"min_interval_ms,omitempty"`
 	// Cold says that no client was there before, so that the content of keys counts, too.
 	Cold bool `json:"cold,omitempty"`
 	// Equal says that all keys have the same resources.
@@ -110,6 +113,9 @@ func (s Setup) String() string {
 	}
 	if s.TLS != "" {
 		fmt.Fprintf(&b, ", %s", s.TLS)
+	}
+	if s.MinInterval > 0 {
+		fmt.Fprintf(&b, ", minimum interval of %d ms", s.MinInterval)
 	}
 	if s.Memory > 0 {
 		fmt.Fprintf(&b, ", memory limit of %s", Bytes.Format(float64(s.Memory)))

@@ -41,6 +41,8 @@ func All() []Scenario {
 	halves.Nodes = 2
 	slow, stuck := usual, usual
 	slow.Slow, stuck.Stuck = 10, 10
+	quick := usual
+	quick.Clients = 200 // so that machine and origin can follow
 	own := usual
 	own.Keys, own.Clients, own.Resources, own.Cold = 500, 500, 500, true
 	equal, few := own, own
@@ -155,6 +157,15 @@ func All() []Scenario {
 			Name: "tls", Answers: "What do certificates on both sides cost, above plaintext and above crypto/tls, and what do session tickets save?",
 			Setups: []report.Setup{usual, mutual, resumed}, Targets: []string{report.FloorTarget, report.RelayTarget},
 			Steps: []Step{syncStep, oneStep, {Name: "warm", Do: Storm}},
+		},
+		{
+			Name: "churn", Answers: "What does a control plane cost that changes 1,000 endpoints per second, and a cluster now and then, with and without a minimum interval?",
+			Setups:  replace(both(quick), []int{0, 200}, func(s *report.Setup, ms int) { s.MinInterval = ms }),
+			Targets: []string{report.RelayTarget},
+			Steps: []Step{syncStep, {
+				Name: "churn", Do: Change, Count: 9_999, Interval: time.Millisecond,
+				Change: content.Change{Kind: content.One, Type: content.EndpointURL, ClusterEvery: 500},
+			}},
 		},
 		{
 			Name: "check", Answers: "Is the relay as near to the floor as it was?",

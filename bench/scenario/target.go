@@ -126,7 +126,7 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, sec
 			return nil, err
 		}
 		n.admin = fmt.Sprintf("127.0.0.1:%d", admin)
-		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup.Admit, secured)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup, secured)), 0o600); err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
@@ -140,10 +140,13 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, sec
 }
 
 // relayConfig is the configuration of a node: the defaults, with metrics on.
-func relayConfig(number int, addr, admin, origin string, admit int, secured *certs.Files) string {
-	limits, secure := "", ""
-	if admit > 0 {
-		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", admit)
+func relayConfig(number int, addr, admin, origin string, setup report.Setup, secured *certs.Files) string {
+	limits, intervals, secure := "", "", ""
+	if setup.Admit > 0 {
+		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", setup.Admit)
+	}
+	if ms := setup.MinInterval; ms > 0 {
+		intervals = fmt.Sprintf("  min_interval: [Cluster=%dms, ClusterLoadAssignment=%[1]dms]\n", ms)
 	}
 	if secured != nil {
 		secure = fmt.Sprintf("  tls: {cert_file: %q, key_file: %q, ca_file: %q}\nauthorize: any\n", secured.Server, secured.Key, secured.CA)
@@ -159,7 +162,7 @@ admin:
 drain:
   time: 2s
   grace: 2s
-`, number, addr, secure, origin, admin)
+`, number, addr, intervals+secure, origin, admin)
 }
 
 // BuildRelay builds the relay of the checkout that the working directory is in,

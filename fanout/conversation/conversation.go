@@ -31,6 +31,9 @@ const (
 	// Proven: the client was sent nothing, since the version that it returned with proves that it has
 	// everything (B39).
 	Proven
+	// Awaited: another type has to be sent after the changes of this one (E2, E5, E8), so they do not
+	// wait for the end of an interval.
+	Awaited
 )
 
 // Conversation is what a stream knows about one type. The caller guards it. The zero value holds
@@ -131,7 +134,7 @@ func (c *Conversation) Commit(q *cache.Query, r *Result, nonce uint64, size int)
 	c.Sent, c.newest = r.To, r.Newest
 	c.ForceUnacked, c.ResendUnacked = c.ForceUnacked.With(q.Force), c.ResendUnacked.With(q.Refresh)
 	c.owe(q, r)
-	c.marks &^= FirstAnswerDue | Switched | Proven
+	c.marks &^= FirstAnswerDue | Switched | Proven | Awaited
 }
 
 // Prove records that the version that the client returned with proves that it has everything up to a
@@ -155,6 +158,7 @@ func (c *Conversation) SkipTo(q *cache.Query, r *Result) {
 		c.Acked = r.To
 	}
 	c.Sent = r.To
+	c.Mark(Awaited, false)
 	c.owe(q, r)
 	if r.More {
 		c.apply(SkippedPart)
@@ -220,7 +224,7 @@ func (c *Conversation) Switch() {
 	c.Sent, c.Acked = cache.Start, cache.Start
 	c.Force, c.Resend, c.HeldRemovals, c.ForceUnacked, c.ResendUnacked = nil, nil, nil, nil, nil
 	c.apply(TableSwitched)
-	c.marks &^= Resubscribed | Proven
+	c.marks &^= Resubscribed | Proven | Awaited
 	c.Mark(Switched, true)
 }
 

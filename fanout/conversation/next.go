@@ -25,6 +25,9 @@ const (
 	// HeldAfterNack: the client has rejected the content, and nothing that it can see has changed
 	// since (B14).
 	HeldAfterNack
+	// Paced: only content has changed since the last response, and the client is sent the changes of
+	// an interval as one response at its end.
+	Paced
 	// Blocked: the transport has not taken the responses before.
 	Blocked
 	reasons
@@ -32,7 +35,7 @@ const (
 
 var reasonNames = [reasons]string{
 	"", "not subscribed", "control plane has not answered", "control plane unreachable", "unconfirmed", "awaiting ACK",
-	"behind the tier head", "ordered after another type", "held after NACK", "client does not read",
+	"behind the tier head", "ordered after another type", "held after NACK", "minimum interval", "client does not read",
 }
 
 // String is the reason in the words of the status; empty for [NothingNew].
@@ -88,6 +91,9 @@ type View struct {
 	// RemovalsWait says that removals have to wait for other types. It is asked for only where
 	// [Conversation.NeedsOrder] says so.
 	RemovalsWait bool
+	// Paced says that what was sent last is as new as the content at the begin of an interval that is
+	// not over. It is asked for only where [Conversation.MayPace] says so.
+	Paced bool
 }
 
 func (v *View) unknown() Reason {
@@ -132,6 +138,15 @@ func (c *Conversation) Lags() bool {
 // NeedsOrder reports whether [Conversation.Next] depends on [View.RemovalsWait].
 func (c *Conversation) NeedsOrder(v *View) bool { return c.IsHeld() && c.Lags() && !v.News }
 
+// MayPace reports whether [Conversation.Next] depends on [View.Paced]: the client was sent a state
+// and has accepted it, and lacks only changes of that. All else is sent at once: a first state, names
+// that the client asks for or must get again (B18, E3, E7), notes, what follows a NACK (B16), further
+// parts (B40), removals that have waited for other types (E5), and what other types wait for.
+func (c *Conversation) MayPace(v *View) bool {
+	return v.News && v.Known && v.Noted <= c.Sent.Noted && c.Sent.Gen > 0 && !c.Unanswered() && c.Verdict == Clean && !c.More &&
+		c.Force == nil && c.Resend == nil && c.OnDemand == nil && !c.Lags() && !c.Has(FirstAnswerDue|Switched|Awaited)
+}
+
 // Next decides whether to ask the cache for a response. Where there is no news, [Conversation.NoNews]
 // comes before it.
 func (c *Conversation) Next(v *View) Decision {
@@ -146,6 +161,8 @@ func (c *Conversation) Next(v *View) Decision {
 		return Decision{}
 	case c.Phase == Awaiting:
 		return Decision{Why: AwaitingAck}
+	case v.Paced && c.MayPace(v):
+		return Decision{Why: Paced}
 	case c.IsHeld() && !news:
 		return Decision{AskNotes, HeldAfterNack}
 	case c.IsHeld():

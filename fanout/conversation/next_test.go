@@ -31,6 +31,8 @@ func TestNext(t *testing.T) {
 	newer.News, noted.Noted, unknown.Known, waits.RemovalsWait = true, 6, false, true
 	lost := unknown
 	lost.Unreachable = true
+	paced := newer
+	paced.Paced = true
 	for name, tc := range map[string]struct {
 		c    *Conversation
 		v    View
@@ -45,6 +47,10 @@ func TestNext(t *testing.T) {
 		"unknown, K13":                             {at(idle, 0), unknown, Decision{Why: Unknown}},
 		"unknown and unreachable, K15":             {at(idle, 0), lost, Decision{Why: OriginUnreachable}},
 		"removals that were held back":             {lagging(idle), same, Decision{Act: Ask}},
+		"news in an interval":                      {at(idle, 0), paced, Decision{Why: Paced}},
+		"news in an interval, B9":                  {at(awaiting, 0), paced, Decision{Why: AwaitingAck}},
+		"news in an interval, and held":            {at(held, 0), paced, Decision{AskQuietly, HeldAfterNack}},
+		"news in an interval that others wait for": {at(idle, Awaited), paced, Decision{Act: Ask}},
 		"held, B14":                                {at(held, 0), same, Decision{Why: HeldAfterNack}},
 		"held, and news":                           {at(held, 0), newer, Decision{AskQuietly, HeldAfterNack}},
 		"held, and a heartbeat":                    {at(held, 0), noted, Decision{AskNotes, HeldAfterNack}},
@@ -58,6 +64,60 @@ func TestNext(t *testing.T) {
 				t.Errorf("%+v, expected %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestMayPace holds what may wait for the end of an interval: changes of a state that the client was
+// sent and has accepted, and nothing else.
+func TestMayPace(t *testing.T) {
+	names := cache.NewNames([]string{"a"})
+	idle := State{Phase: Idle}
+	for name, tc := range map[string]struct {
+		change func(*Conversation, *View)
+		want   bool
+	}{
+		"a change":                            {func(*Conversation, *View) {}, true},
+		"a change after a version was proven": {func(c *Conversation, _ *View) { c.State, c.Nonce, c.marks = State{}, 0, Proven }, true},
+		"nothing":                             {func(_ *Conversation, v *View) { v.News = false }, false},
+		"a first state":                       {func(c *Conversation, _ *View) { *c = Conversation{Sent: cache.Start, Acked: cache.Start} }, false},
+		"an answer to come":                   {func(_ *Conversation, v *View) { v.Known = false }, false},
+		"a note":                              {func(_ *Conversation, v *View) { v.Noted = 6 }, false},
+		"an ACK to come":                      {func(c *Conversation, _ *View) { c.Phase = Awaiting }, false},
+		"an ACK that never came, B12":         {func(c *Conversation, _ *View) { c.Phase = Expired }, false},
+		"a NACK, B16":                         {func(c *Conversation, _ *View) { c.Verdict = Held }, false},
+		"a NACK before further parts":         {func(c *Conversation, _ *View) { c.Verdict = Tainted }, false},
+		"further parts, B40":                  {func(c *Conversation, _ *View) { c.More = true }, false},
+		"names that it asks for, B18":         {func(c *Conversation, _ *View) { c.Force = names }, false},
+		"endpoints of a cluster, E3":          {func(c *Conversation, _ *View) { c.Resend = names }, false},
+		"on-demand names, E7":                 {func(c *Conversation, _ *View) { c.OnDemand = names }, false},
+		"removals that have waited, E5":       {func(c *Conversation, _ *View) { c.Sent.Removed = 4 }, false},
+		"the answer to a wildcard, B24":       {func(c *Conversation, _ *View) { c.marks = FirstAnswerDue }, false},
+		"another table, K17":                  {func(c *Conversation, _ *View) { c.marks = Switched }, false},
+		"changes that others wait for, E2":    {func(c *Conversation, _ *View) { c.marks = Awaited }, false},
+	} {
+		c, v := at(idle, 0), View{News: true, Noted: 5, Subscribed: true, Known: true}
+		if tc.change(c, &v); c.MayPace(&v) != tc.want {
+			t.Errorf("%s: %t, expected %t", name, !tc.want, tc.want)
+		}
+	}
+}
+
+// TestAwaited holds that changes that others wait for are due until they are sent or skipped.
+func TestAwaited(t *testing.T) {
+	to := &Result{To: cache.Position{Gen: 6, Removed: 6, Noted: 5}, Newest: 6}
+	for name, end := range map[string]func(*Conversation){
+		"sent":          func(c *Conversation) { c.Commit(&cache.Query{}, to, 2, 1) },
+		"skipped":       func(c *Conversation) { c.SkipTo(&cache.Query{}, to) },
+		"another table": func(c *Conversation) { c.Switch() },
+	} {
+		c := at(State{Phase: Idle}, Awaited)
+		if end(c); c.Has(Awaited) {
+			t.Errorf("%s: still awaited", name)
+		}
+	}
+	c := at(State{Phase: Idle}, Awaited)
+	if c.CommitErrors(2, 1); !c.Has(Awaited) {
+		t.Error("errors of locators have no changes, but nothing is awaited any longer")
 	}
 }
 

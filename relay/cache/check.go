@@ -129,9 +129,11 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 		c.complain("a subscription is filed under another content")
 	}
 	count := 0
-	for w := s.watchers; w != nil; w = w.next {
-		if count++; w.sub != s {
-			c.complain("a watcher belongs to another subscription")
+	for _, list := range [...]*Watcher{s.watchers, s.paced} {
+		for w := list; w != nil; w = w.next {
+			if count++; w.sub != s {
+				c.complain("a watcher belongs to another subscription")
+			}
 		}
 	}
 	if count != s.count || count == 0 && s.key.step == 0 {

@@ -88,7 +88,7 @@
 //
 //	keys                 cache.go, group.go, peer.go, private.go, slept.go
 //	tables               table.go, copy.go, aliases.go, glob.go, spelling.go, gap.go, steps.go
-//	subscriptions        subscription.go, watcher.go, edit.go, edit_steps.go
+//	subscriptions        subscription.go, watcher.go, wake_state.go, edit.go, edit_steps.go
 //	demand               demand.go, demand_take.go, demand_end.go, linger.go; the bounds on
 //	                     names: names_size.go, names_fair.go
 //	upstream streams     origin_stream.go, feed.go, feeds.go, apply.go, claims.go, fresh.go

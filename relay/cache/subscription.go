@@ -31,8 +31,9 @@ type Subscription struct {
 	private   bool            // it asks for a resource that must not be cached (K17)
 	firm      uint64          // the id with which it had no names to yield; see [Table.yield]
 	updates   updateBits      // see recentUpdates
-	watchers  *Watcher
-	count     int
+	watchers  *Watcher        // those that have not agreed to later wakes
+	paced     *Watcher        // the others; see [Table.Pace]
+	count     int             // of both
 }
 
 // seenMembers are members of the wildcard set that a subscription sees by name, too. They are

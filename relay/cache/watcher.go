@@ -22,19 +22,34 @@ type Client interface {
 	Flush()
 }
 
-func (s *Subscription) link(w *Watcher) {
-	w.sub, w.prev, w.next = s, nil, s.watchers
-	if s.watchers != nil {
-		s.watchers.prev = w
+// link adds a watcher that has not agreed to later wakes.
+func (s *Subscription) link(w *Watcher) { s.linkTo(&s.watchers, w) }
+
+// listOf is the list of the watchers that have agreed to later wakes, or have not.
+func (s *Subscription) listOf(agree bool) **Watcher {
+	if agree {
+		return &s.paced
 	}
-	s.watchers = w
+	return &s.watchers
+}
+
+func (s *Subscription) linkTo(list **Watcher, w *Watcher) {
+	first := *list
+	w.sub, w.prev, w.next = s, nil, first
+	if first != nil {
+		first.prev = w
+	}
+	*list = w
 	s.count++
 }
 
 func (s *Subscription) unlink(w *Watcher) {
-	if w.prev != nil {
+	switch {
+	case w.prev != nil:
 		w.prev.next = w.next
-	} else {
+	case s.paced == w:
+		s.paced = w.next
+	default:
 		s.watchers = w.next
 	}
 	if w.next != nil {
@@ -48,8 +63,10 @@ func (s *Subscription) unlink(w *Watcher) {
 func (s *Subscription) Watchers(buf []Client) []Client {
 	s.table.mu.RLock()
 	defer s.table.mu.RUnlock()
-	for w := s.watchers; w != nil; w = w.next {
-		buf = append(buf, w.Client)
+	for _, list := range [...]*Watcher{s.watchers, s.paced} {
+		for w := list; w != nil; w = w.next {
+			buf = append(buf, w.Client)
+		}
 	}
 	return buf
 }

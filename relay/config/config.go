@@ -128,6 +128,13 @@ type Listen struct {
 	// How long a response waits for its ACK or NACK before newer state is sent
 	// without it. At least 100ms.
 	AckTimeout time.Duration `yaml:"ack_timeout" range:"100ms.."`
+	// The minimum time between two responses with changes of a type to a client, for
+	// control planes that change it many times in a second: each as Type=duration, like
+	// ClusterLoadAssignment=200ms, which is the advice for endpoints; from 10ms to 5s. The
+	// first change after a quiet time is sent at once, and later ones as one response at
+	// the end of the interval. It delays no first state, no name that a client asks for, no
+	// change that another type waits for, and no poll. Empty means none.
+	MinInterval []string `yaml:"min_interval" change:"live"`
 	// How long a stream that had no answer yet waits for an origin that cannot
 	// be reached. It is then ended with UNAVAILABLE, so that the client can fall
 	// back; gRPC clients take 15s of silence for absence. At least 100ms.

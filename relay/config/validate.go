@@ -20,6 +20,7 @@ func (d *decoder) check(cfg *Config) {
 	if c := cfg.Listen.Compression; c > 0 && outside(reflect.ValueOf(Size(c)), compressionRange) != "" {
 		d.wrong("listen.compression", "is %s, expected %s", c, outside(reflect.ValueOf(Size(c)), compressionRange))
 	}
+	d.checkIntervals("listen.min_interval", cfg.Listen.MinInterval)
 	d.checkREST(cfg)
 	d.checkOrigins(cfg)
 	d.checkRules(cfg)

@@ -1,0 +1,31 @@
+package config
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// TestMinIntervals holds for which types listen.min_interval counts: a short name stands for the type
+// in either version of the protocol, a URL for itself, and 0s for none.
+func TestMinIntervals(t *testing.T) {
+	const v2 = "type.googleapis.com/envoy.api.v2.Cluster"
+	for text, want := range map[string]map[string]time.Duration{
+		"":                             {},
+		"Cluster=0s":                   {},
+		"Cluster=10ms":                 {resource.ClusterURL: 10 * time.Millisecond, v2: 10 * time.Millisecond},
+		v2 + "=5s":                     {v2: 5 * time.Second},
+		"Cluster=1s,VirtualHost=200ms": {resource.ClusterURL: time.Second, v2: time.Second, resource.VirtualHostURL: 200 * time.Millisecond, resource.VirtualHostV2URL: 200 * time.Millisecond},
+	} {
+		cfg, err := Load(Input{Env: []string{"XDSRELAY_LISTEN_MIN_INTERVAL=" + text}, WithoutOrigin: true})
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := cfg.Listen.MinIntervals(); !maps.Equal(got, want) {
+			t.Errorf("%q means %v, expected %v", text, got, want)
+		}
+	}
+}
