@@ -220,6 +220,9 @@ func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resourc
 	if e := t.store.Get(res.Key); e != nil && e.CopyFrom(stream) != nil || !t.mayHoldLocked(stream, res) {
 		return
 	}
+	if t.streams[stream].overtakes(res.Key, r.snapshot.AsOf) {
+		return // the owner has sent since that it does not exist
+	}
 	u := updateTxn{table: t, by: stream, first: t.store.Gen() + 1, woken: t.woken}
 	first := t.store.Sum(stream).Live == 0
 	u.put(res)
