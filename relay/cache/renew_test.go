@@ -370,6 +370,58 @@ func TestComparedFirst(t *testing.T) {
 	}
 }
 
+// TestComparedAgain: K12: what was read long before a client asks for it waits for other nodes again if
+// the control plane is unreachable: they may have had something newer from there since.
+func TestComparedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*world)
+		after  time.Duration
+		held   bool
+	}{
+		"a moment ago":            {after: time.Second},
+		"long ago":                {after: time.Minute, held: true},
+		"and there are no others": {after: time.Minute, change: func(w *world) { w.group.streams[0].link.Others.Exist = false }},
+		"and others were asked":   {after: time.Minute, change: func(w *world) { w.group.Renew([]Snapshot{holds(clusters, true, time.Now(), res("b", "1"))}) }},
+	} {
+		for kind, whole := range map[string]bool{"all": true, "by name": false} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				inTime(t, Config{Linger: time.Hour, Hold: time.Second}, func(t *testing.T, w *world) {
+					w.client(endpoints, false, "other")
+					w.feed.AwaitOthers()
+					w.group.RestoreFrom(holds(clusters, true, time.Now(), res("a", "1")))
+					w.feed.Down(errOut)
+					w.feed.Compared()
+					<-w.feed.Needs()
+					pass(tc.after)
+					if tc.change != nil {
+						tc.change(w)
+					}
+					names := []string{"a"}
+					if whole {
+						names = nil
+					}
+					c := w.client(clusters, whole, names...)
+					if c.head().Held != tc.held || w.feed.ComparesSince().IsZero() == tc.held {
+						t.Fatalf("held: %t, others are awaited since %s; expected that: %t", c.head().Held, w.feed.ComparesSince(), tc.held)
+					}
+					if !tc.held {
+						return
+					}
+					select {
+					case <-w.feed.Needs():
+					default:
+						t.Error("the other nodes are not asked")
+					}
+					w.feed.Compared()
+					if c.head().Held {
+						t.Error("still held")
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestHandedOver: content that another node hands over is present when clients connect for it, and
 // counts among the idle keys until then; this node's content from the control plane is better.
 func TestHandedOver(t *testing.T) {
