@@ -174,6 +174,27 @@ func TestHeldByAnIdleNode(t *testing.T) {
 	}
 }
 
+// TestHeldAbsences: K12: a node that has nothing left of a type passes on that the names which clients
+// ask for do not exist: another node may still have what they were before.
+func TestHeldAbsences(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		old := time.Now()
+		pass(time.Hour)
+		knows := newWorld(t, Config{Linger: time.Minute})
+		defer knows.close()
+		knows.client(endpoints, false, "a")
+		knows.feed.Up()
+		knows.answer(endpoints, res("a", "1"))
+		knows.remove(endpoints, "a")
+		w.feed.Down(errOut)
+		w.group.RestoreFrom(holds(endpoints, false, old, res("a", "1"), res("b", "1")))
+		c := w.client(endpoints, false, "a", "b")
+		expect(t, c.ask(t, Query{}), "a", "b")
+		w.group.Renew(knows.group.Snapshots())
+		expect(t, c.ask(t, Query{}), "-a")
+	})
+}
+
 // TestNeed: what a stream lacks, by its demand, its content and its connection.
 func TestNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
