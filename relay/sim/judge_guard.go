@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -53,8 +54,17 @@ func (h *holders) has(node string, id resourceID) {
 	if h.nodes[node] == nil {
 		h.nodes[node] = make(map[resourceID]bool)
 	}
+	h.wants(want{node, id.key, id.typeURL})
 	h.nodes[node][id] = true
-	h.wanted[want{node, id.key, id.typeURL}] = time.Now()
+}
+
+// wants notes that a client of a node wants a type. If none did for too long, the node has nothing
+// of before for sure.
+func (h *holders) wants(w want) {
+	if time.Since(h.wanted[w]) >= lingers {
+		maps.DeleteFunc(h.nodes[w.node], func(id resourceID, _ bool) bool { return id.key == w.key && id.typeURL == w.typeURL })
+	}
+	h.wanted[w] = time.Now()
 }
 
 // lookAtHolders notes what nodes and the store have by now for sure: what clients went on to
@@ -64,7 +74,7 @@ func (j *judge) lookAtHolders() {
 	for _, c := range j.clients {
 		if c.stream != nil {
 			for typeURL := range c.client.Wants {
-				j.holders.wanted[want{c.stream.node, c.client.Key, typeURL}] = time.Now()
+				j.holders.wants(want{c.stream.node, c.client.Key, typeURL})
 			}
 		}
 	}
