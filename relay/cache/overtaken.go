@@ -8,7 +8,7 @@ import (
 )
 
 // The owner of a key may send a follower some changes before it has answered all that the follower
-// asks for. Until then the rest of the follower's content is as old as it was, so other nodes may have
+// asks for. Until then the rest of the follower's content is as old as before, so other nodes may have
 // newer content, except of the names that the owner has just sent: another follower of the same owner
 // still has what they were before while its stream is late, or while removals are withheld from it.
 

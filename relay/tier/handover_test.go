@@ -41,9 +41,9 @@ func TestHandOverFromNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stranger := codes.PermissionDenied
+			unlisted := codes.PermissionDenied
 			if proven {
-				stranger = codes.InvalidArgument
+				unlisted = codes.InvalidArgument
 			}
 			for _, step := range []struct {
 				from, at string
@@ -53,8 +53,8 @@ func TestHandOverFromNodes(t *testing.T) {
 				{"b", b.Peer, codes.OK, b},
 				{"b", c.Peer, codes.OK, b}, // the address of a member is known
 				{"b", "", codes.OK, b},     // as releases before ask
-				{"c", "", stranger, nil},
-				{"c", "unix:///run/anything", stranger, nil},
+				{"c", "", unlisted, nil},
+				{"c", "unix:///run/anything", unlisted, nil},
 				{"a", c.Peer, codes.InvalidArgument, nil},
 				{"", c.Peer, codes.InvalidArgument, nil},
 			} {
