@@ -34,6 +34,9 @@ type peerPort struct {
 	credentials credentials.TransportCredentials // nil for plaintext
 	token       credentials.PerRPCCredentials    // nil for none
 	serving     *secure.Credentials              // of the port itself; nil for plaintext
+	// proven means that each caller has to prove that it is a node of the tier, by the token or by a
+	// certificate.
+	proven bool
 }
 
 // newPeerPort binds the port, and reads what it takes to let others in and to be let
@@ -45,7 +48,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		return nil, err
 	}
 	if p.door.token != nil {
-		p.token = tokenCredentials{p.door.token}
+		p.token, p.proven = tokenCredentials{p.door.token}, true
 	}
 	if cfg.TLS.CertFile != "" || cfg.TLS.WorkloadAPI != "" {
 		both, err := n.certificates(cfg.TLS.Certificates)
@@ -61,6 +64,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		if err != nil {
 			return nil, err
 		}
+		p.proven = p.proven || server.VerifiesClients()
 		n.certs.watch("tier.peer", server.Validity)
 		p.serving, p.credentials = server.Credentials(p.door.handshakeFailed), client.Credentials()
 	}

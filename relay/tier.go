@@ -43,7 +43,7 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 			DialOptions: dial, Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.part(logs.Tier),
 		})
 		n.add(part{stop: n.links.Close})
-		cfg.Peers = n.links
+		cfg.Peers, cfg.PeersProven = n.links, n.peers.proven
 	}
 	if n.members, err = n.join(self); err != nil {
 		return err

@@ -22,7 +22,13 @@
 //	shard/redistest  Redis servers for tests
 package shard
 
-import "time"
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
 
 // Member is a node of the tier as other nodes see it.
 type Member struct {
@@ -58,4 +64,15 @@ type Status struct {
 	// Sharded is true if the node also subscribes to hints about tier heads on the sharded channels
 	// of a Redis cluster. Earlier versions do not.
 	Sharded bool `json:"sharded,omitempty"`
+}
+
+// IsAddress reports whether an address is host:port: gRPC would also accept the path of a socket or
+// another resolver scheme, and anyone may have written it.
+func IsAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsPrint(r) || r == '/' }) {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }

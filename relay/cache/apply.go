@@ -91,6 +91,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	if u.Mirror || !u.Partial {
 		stream.mirroredAsOf = u.AsOf
 	}
+	t.overtakenLocked(by, &u, began)
 	cause := CauseOrigin
 	if u.Mirror {
 		cause = CauseOwner

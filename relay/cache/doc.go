@@ -97,7 +97,7 @@
 //	                     content.go, unreachable.go
 //	errors and TTLs      resource_error.go, errored.go, ttl.go
 //	removal guard        guard.go, guard_renew.go, children.go, removed.go
-//	last known good      snapshot.go, restore.go, renew.go
+//	last known good      snapshot.go, restore.go, renew.go, overtaken.go
 //	tier heads           tier_head.go, tier_head_trace.go, table_digest.go
 //	status               info.go, status.go, history.go, applied.go, ask.go, lacks.go, missing.go, whose.go
 //	self-check           check.go, check_glob.go

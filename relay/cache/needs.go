@@ -115,6 +115,21 @@ func (f *Feed) setCompares(since time.Time) (was bool) {
 	return was
 }
 
+// awaitOthers makes clients of content that may be old wait until other nodes are asked again, and
+// reports whether they do: there are others, and the control plane of the stream cannot be reached. It
+// may be called with a table's mu held.
+func (g *Group) awaitOthers(stream int, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.streams[stream].link.AwaitOthers(now) {
+		return false
+	}
+	if c := g.streams[stream].needs; c != nil {
+		signal(c)
+	}
+	return true
+}
+
 // mayImprove reports whether a stream may soon have something newer than the last known good: from
 // its control plane, or from other nodes.
 func (g *Group) mayImprove(stream int) bool {

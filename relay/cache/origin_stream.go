@@ -76,6 +76,9 @@ type typeStreamState struct {
 	confidence   confidence.Confidence // whether its content may be old; see effectLocked
 	mirroredAsOf time.Time             // Update.AsOf of the last answer
 	claims       uint64                // see Feed.Claims
+	// overtaken has the names that the owner has sent while the rest of the content may be old, and as
+	// of when: what other nodes had of them until then is older. See overtaken.go.
+	overtaken map[string]time.Time
 	// absent holds canonical names that do not exist: the control plane was silent when it was
 	// asked for them while the content was unconfirmed; nil otherwise.
 	absent map[string]struct{}

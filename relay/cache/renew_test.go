@@ -174,6 +174,27 @@ func TestHeldByAnIdleNode(t *testing.T) {
 	}
 }
 
+// TestHeldAbsences: K12: a node that has nothing left of a type passes on that the names which clients
+// ask for do not exist: another node may still have what they were before.
+func TestHeldAbsences(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		old := time.Now()
+		pass(time.Hour)
+		knows := newWorld(t, Config{Linger: time.Minute})
+		defer knows.close()
+		knows.client(endpoints, false, "a")
+		knows.feed.Up()
+		knows.answer(endpoints, res("a", "1"))
+		knows.remove(endpoints, "a")
+		w.feed.Down(errOut)
+		w.group.RestoreFrom(holds(endpoints, false, old, res("a", "1"), res("b", "1")))
+		c := w.client(endpoints, false, "a", "b")
+		expect(t, c.ask(t, Query{}), "a", "b")
+		w.group.Renew(knows.group.Snapshots())
+		expect(t, c.ask(t, Query{}), "-a")
+	})
+}
+
 // TestNeed: what a stream lacks, by its demand, its content and its connection.
 func TestNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -367,6 +388,58 @@ func TestComparedFirst(t *testing.T) {
 				expect(t, c.ask(t, Query{}), "a")
 			})
 		})
+	}
+}
+
+// TestComparedAgain: K12: what was read long before a client asks for it waits for other nodes again if
+// the control plane is unreachable: they may have had something newer from there since.
+func TestComparedAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*world)
+		after  time.Duration
+		held   bool
+	}{
+		"a moment ago":            {after: time.Second},
+		"long ago":                {after: time.Minute, held: true},
+		"and there are no others": {after: time.Minute, change: func(w *world) { w.group.streams[0].link.Others.Exist = false }},
+		"and others were asked":   {after: time.Minute, change: func(w *world) { w.group.Renew([]Snapshot{holds(clusters, true, time.Now(), res("b", "1"))}) }},
+	} {
+		for kind, whole := range map[string]bool{"all": true, "by name": false} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				inTime(t, Config{Linger: time.Hour, Hold: time.Second}, func(t *testing.T, w *world) {
+					w.client(endpoints, false, "other")
+					w.feed.AwaitOthers()
+					w.group.RestoreFrom(holds(clusters, true, time.Now(), res("a", "1")))
+					w.feed.Down(errOut)
+					w.feed.Compared()
+					<-w.feed.Needs()
+					pass(tc.after)
+					if tc.change != nil {
+						tc.change(w)
+					}
+					names := []string{"a"}
+					if whole {
+						names = nil
+					}
+					c := w.client(clusters, whole, names...)
+					if c.head().Held != tc.held || w.feed.ComparesSince().IsZero() == tc.held {
+						t.Fatalf("held: %t, others are awaited since %s; expected that: %t", c.head().Held, w.feed.ComparesSince(), tc.held)
+					}
+					if !tc.held {
+						return
+					}
+					select {
+					case <-w.feed.Needs():
+					default:
+						t.Error("the other nodes are not asked")
+					}
+					w.feed.Compared()
+					if c.head().Held {
+						t.Error("still held")
+					}
+				})
+			})
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"xdsrelay/relay/cache/link"
 	"xdsrelay/relay/resource"
 )
 
@@ -26,6 +27,7 @@ type pendingRestore struct {
 	digest   []resource.Digest   // of the content of each of today's streams
 	taken    map[string]struct{} // names of the restored resources
 	until    time.Time           // when the rest may be dropped
+	compared time.Time           // since when other nodes have nothing newer, as far as they could be asked
 }
 
 // Restore calls load the first time that it is called for a group, and does not return before that
@@ -75,16 +77,16 @@ func (g *Group) RestoreFrom(k Snapshot) {
 }
 
 func (g *Group) newPendingRestore(k Snapshot) *pendingRestore {
-	streams := g.cache.cfg.Streams
+	streams, now := g.cache.cfg.Streams, time.Now()
 	r := &pendingRestore{
 		snapshot: k, streams: make([]int, len(k.Streams)), named: make(map[string][]int, len(k.Resources)), globs: make(map[string]struct{}, len(k.Globs)),
-		digest: make([]resource.Digest, len(streams)), taken: make(map[string]struct{}), until: time.Now().Add(g.cache.cfg.Linger),
+		digest: make([]resource.Digest, len(streams)), taken: make(map[string]struct{}), until: now.Add(g.cache.cfg.Linger), compared: now,
 	}
 	for i, l := range k.Streams {
 		r.streams[i] = Nobody
-		for now := range streams {
-			if streams[now].is(l.OriginStream) {
-				r.streams[i] = now
+		for today := range streams {
+			if streams[today].is(l.OriginStream) {
+				r.streams[i] = today
 			}
 		}
 	}
@@ -164,6 +166,7 @@ func (t *Table) restoreNameLocked(name string, w *interest) {
 		return
 	}
 	t.demand.Close(w, name)
+	t.compareRestoredLocked(w.Stream())
 	t.settleRestoredLocked(w.Stream())
 }
 
@@ -182,8 +185,19 @@ func (t *Table) restoreWildcardLocked() {
 		t.streams[stream].claims++
 	}
 	t.demand.Presume(t.demand.Wildcard())
-	t.streams[t.demand.Wildcard().Stream()].confidence.RestoredFrom(r.snapshot.AsOf)
-	t.settleRestoredLocked(t.demand.Wildcard().Stream())
+	t.streams[stream].confidence.RestoredFrom(r.snapshot.AsOf)
+	t.compareRestoredLocked(stream)
+	t.settleRestoredLocked(stream)
+}
+
+// compareRestoredLocked makes clients of content that is restored now wait until other nodes were
+// asked for something newer, if that was read long ago and the control plane cannot be reached: other
+// nodes may have had it from there since.
+func (t *Table) compareRestoredLocked(by int) {
+	now := time.Now()
+	if r := t.pendingRestore; now.Sub(r.compared) > link.AskedFor && t.group.awaitOthers(by, now) {
+		r.compared = now
+	}
 }
 
 // mayRestoreLocked reports whether restored content is better than nothing: the stream has never
@@ -219,6 +233,9 @@ func (t *Table) restoreNewLocked(r *pendingRestore, one SnapshotResource) {
 func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resource.Resource) {
 	if e := t.store.Get(res.Key); e != nil && e.CopyFrom(stream) != nil || !t.mayHoldLocked(stream, res) {
 		return
+	}
+	if t.streams[stream].overtakes(res.Key, r.snapshot.AsOf) {
+		return // the owner has sent since that it does not exist
 	}
 	u := updateTxn{table: t, by: stream, first: t.store.Gen() + 1, woken: t.woken}
 	first := t.store.Sum(stream).Live == 0

@@ -69,7 +69,7 @@ type SnapshotResource struct {
 func (t *Table) Snapshot() (k Snapshot, ok bool) { return t.snapshot(false) }
 
 // snapshot is [Table.Snapshot]; with restored, also of a table that was restored and has no answer
-// since.
+// since, and of one that has nothing but names which are known not to exist.
 func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	if t.group.private {
 		return k, false
@@ -132,7 +132,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	if t.pendingRestore != nil {
 		t.pendingRestore.addTo(&k, t)
 	}
-	return k, answered && (k.Wildcard || len(k.Resources)+len(k.Globs) > 0)
+	return k, answered && (k.Wildcard || len(k.Resources)+len(k.Globs)+len(k.Absent) > 0)
 }
 
 // absentLocked returns the names that clients ask for and that are known not to exist.

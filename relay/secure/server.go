@@ -49,6 +49,10 @@ func NewServer(cfg Config, log *slog.Logger) (*Server, error) {
 	return server, nil
 }
 
+// VerifiesClients reports whether each client has to show a certificate of an authority that is
+// trusted.
+func (s *Server) VerifiesClients() bool { return s.asks == tls.RequireAndVerifyClientCert }
+
 // Config is for a listener that speaks one of protos, best first (ALPN). The files
 // are looked at again for each connection.
 func (s *Server) Config(protos ...string) *tls.Config {

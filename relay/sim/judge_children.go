@@ -56,6 +56,7 @@ func (j *judge) lookAtOrphans() (all []check.Contradiction) {
 		switch {
 		case !c.held[xdstest.ClusterType][o.name] || c.held[xdstest.EndpointType][o.name] || !j.lacks(o.endpoints()):
 		case !lacks && time.Since(o.since) > shortlyBefore, lacks && before > shortlyBefore, lacks && before > 0 && !j.nodesAreCalm():
+		case j.world.plan.Kept == "none" && !j.holders.hadClients(o.event.Key, o.event.Type, j.timeOf(j.changed[o.endpoints()])): // nobody is left who had them
 		case c.stream == nil || !lacks || time.Since(o.since) < orphanedFor || j.onItsWay(c.stream), before > 0 && j.world.to.Since()-changed < orphanedFor:
 			left = append(left, o)
 		case !j.world.network.fine(c.stream.node, originHost), j.histories[o.cluster()].isHidden():

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -14,6 +15,8 @@ type holders struct {
 	nodes  map[string]map[resourceID]bool // by node, as long as it runs
 	store  map[resourceID]bool            // in Redis, as last known good
 	wanted map[want]time.Time             // when a client was last seen with it
+	since  map[want]time.Time             // since when there was always one, or for no longer than the node keeps it
+	passed bool                           // a node has ended in order, so what it had may be with any other
 }
 
 // want is that a node has clients of a type of a key.
@@ -24,7 +27,7 @@ type want struct{ node, key, typeURL string }
 const lingers = 55 * time.Second
 
 func newHolders() holders {
-	return holders{nodes: make(map[string]map[resourceID]bool), store: make(map[resourceID]bool), wanted: make(map[want]time.Time)}
+	return holders{nodes: make(map[string]map[resourceID]bool), store: make(map[resourceID]bool), wanted: make(map[want]time.Time), since: make(map[want]time.Time)}
 }
 
 // holds reports whether a node has a resource.
@@ -37,6 +40,8 @@ func (h *holders) note(c *view, e *record.Event) {
 	switch {
 	case e.Kind == record.NodeDown && e.Why != cutOffWhy:
 		delete(h.nodes, e.Node)
+		maps.DeleteFunc(h.since, func(w want, _ time.Time) bool { return w.node == e.Node })
+		h.passed = h.passed || e.Why != "killed"
 	case e.Kind == record.Fault && (strings.Contains(e.Why, "redis-down") || strings.Contains(e.Why, "redis-flush")):
 		clear(h.store)
 	case e.Kind == record.ClientGot:
@@ -53,8 +58,32 @@ func (h *holders) has(node string, id resourceID) {
 	if h.nodes[node] == nil {
 		h.nodes[node] = make(map[resourceID]bool)
 	}
+	h.wants(want{node, id.key, id.typeURL})
 	h.nodes[node][id] = true
-	h.wanted[want{node, id.key, id.typeURL}] = time.Now()
+}
+
+// wants notes that a client of a node wants a type. If none did for too long, the node has nothing
+// of before for sure.
+func (h *holders) wants(w want) {
+	if time.Since(h.wanted[w]) >= lingers {
+		maps.DeleteFunc(h.nodes[w.node], func(id resourceID, _ bool) bool { return id.key == w.key && id.typeURL == w.typeURL })
+		delete(h.since, w)
+	}
+	if _, known := h.since[w]; !known {
+		h.since[w] = time.Now()
+	}
+	h.wanted[w] = time.Now()
+}
+
+// hadClients reports whether any node may have a type of a key from before a time: it had a client of
+// it, or nodes that have ended in order, or records, may have passed it on.
+func (h *holders) hadClients(key, typeURL string, before time.Time) bool {
+	for w, since := range h.since {
+		if w.key == key && w.typeURL == typeURL && since.Before(before) {
+			return true
+		}
+	}
+	return h.passed
 }
 
 // lookAtHolders notes what nodes and the store have by now for sure: what clients went on to
@@ -62,9 +91,9 @@ func (h *holders) has(node string, id resourceID) {
 // that names it.
 func (j *judge) lookAtHolders() {
 	for _, c := range j.clients {
-		if c.stream != nil {
+		if c.stream != nil && j.running(c.stream.node) { // its client may notice later that it does not
 			for typeURL := range c.client.Wants {
-				j.holders.wanted[want{c.stream.node, c.client.Key, typeURL}] = time.Now()
+				j.holders.wants(want{c.stream.node, c.client.Key, typeURL})
 			}
 		}
 	}

@@ -56,6 +56,13 @@ func TestJudgeGuard(t *testing.T) {
 		"a node started while Redis was away": {before: append(start("n0"), empty), wrong: func(j *judge) { j.world.nodes[1].blind = true }},
 		"its clients left long ago": {before: append(start("n0"), record.Event{Kind: record.ClientEnd, Client: "x", Own: true}, empty),
 			wrong: func(*judge) { time.Sleep(lingers) }, after: []record.Event{opened("x", "n0")}}, //nolint:forbidigo // virtual time
+		"its clients left long ago, and one has returned": {before: append(start("n0"), record.Event{Kind: record.ClientEnd, Client: "x", Own: true}, empty),
+			wrong: func(j *judge) {
+				time.Sleep(lingers) //nolint:forbidigo // virtual time
+				e := opened("x", "n0")
+				j.observe(&e)
+				j.look()
+			}},
 		"it was gone before":                 {before: append(start("n0"), empty, has(1, "b"))},
 		"it was gone for a while before":     {before: slices.Concat(start("n0"), gone, []record.Event{sent}, emptied)},
 		"a removal before it was never sent": {before: slices.Concat(start("n0"), gone, emptied), found: true},

@@ -341,6 +341,46 @@ func TestJudgeTurnedAwayByName(t *testing.T) {
 	}
 }
 
+// TestJudgeChildrenOfNobody: endpoints that no node has any more cannot be kept: all nodes with clients
+// that asked for them were killed, and there are no records.
+func TestJudgeChildrenOfNobody(t *testing.T) {
+	endpoints := func(e record.Event) record.Event { e.Type = xdstest.EndpointType; return e }
+	gone := endpoints(record.Event{Kind: record.ClientGot, Client: "x", Key: "k", Delta: true, Removed: []string{"a"}})
+	for name, tc := range map[string]struct {
+		why, kept string
+		found     bool
+	}{
+		"killed":              {why: "killed", kept: "none"},
+		"ended in order":      {why: "drained", kept: "none", found: true},
+		"there are records":   {why: "killed", kept: "directory", found: true},
+		"it was only cut off": {why: cutOffWhy, kept: "none", found: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j, observe := forged(t, true)
+				j.world.plan.Kept = tc.kept
+				now := func(all ...record.Event) {
+					for _, e := range all {
+						e.At = j.world.to.Since()
+						j.observe(&e)
+					}
+				}
+				observe(has(1, "a"), endpoints(has(2, "a")), came("x"), opened("x", "n0"), got("x", 1, "a"), endpoints(got("x", 2, "a")))
+				time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+				j.look()
+				time.Sleep(time.Second) //nolint:forbidigo // virtual time
+				now(has(0, "a"), endpoints(has(0, "a")))
+				time.Sleep(time.Second) //nolint:forbidigo // virtual time
+				now(record.Event{Kind: record.NodeDown, Node: "n0", Why: tc.why}, record.Event{Kind: record.ClientEnd, Client: "x"}, opened("x", "n1"), gone)
+				time.Sleep(orphanedFor) //nolint:forbidigo // virtual time
+				if all := j.look(); (len(all) > 0) != tc.found {
+					t.Errorf("found %v, expected any: %t", all, tc.found)
+				}
+			})
+		})
+	}
+}
+
 // TestJudgeChildren: endpoints that go before their cluster, which the guard holds back,
 // are found, also shortly before the control plane has lost the cluster, and clusters that go
 // though it holds them back. While the network of the client is slow, the removal of the

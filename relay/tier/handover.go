@@ -84,7 +84,7 @@ func (t *Tier) passOn(ctx context.Context, g *cache.Group, to shard.Member) erro
 	if len(g.Snapshots()) == 0 {
 		return nil
 	}
-	query := url.Values{paramKey: {string(g.Key)}, paramFrom: {t.Self().Name}}
+	query := url.Values{paramKey: {string(g.Key)}, paramFrom: {t.Self().Name}, paramAt: {t.Self().Peer}}
 	_, err := t.cfg.Peers.Ask(ctx, to, adoptPath+"?"+query.Encode())
 	return err
 }

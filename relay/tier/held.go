@@ -35,9 +35,11 @@ const (
 	// paramHave is followed by a type URL.
 	paramHave = "have:"
 	// adoptPath makes a node fetch what a node that ends holds of a key, and keep it. paramFrom
-	// names the node that ends.
+	// names the node that ends, and paramAt is its peer address: other nodes may not know it as a
+	// member, where it could not renew its lease.
 	adoptPath = "adopt"
 	paramFrom = "from"
+	paramAt   = "at"
 )
 
 // Holding is what one node holds of a key.
@@ -193,19 +195,18 @@ func readHeld(text []byte, key string) (h Holding, all []cache.Snapshot, err err
 
 // answerAdopt answers adoptPath.
 func (t *Tier) answerAdopt(ctx context.Context, query url.Values) (any, error) {
-	key, from := query.Get(paramKey), query.Get(paramFrom)
-	members := t.cfg.Members.View().Members()
-	i := slices.IndexFunc(members, func(m shard.Member) bool { return m.Name == from && !t.IsSelf(m) })
-	switch {
-	case t.cfg.Adopt == nil || t.cfg.Peers == nil:
+	if t.cfg.Adopt == nil || t.cfg.Peers == nil {
 		return nil, status.Error(codes.Unimplemented, "this node keeps nothing for others")
-	case i < 0:
-		return nil, status.Errorf(codes.InvalidArgument, "%s: expected the name of another member of the tier", paramFrom)
 	}
+	key := query.Get(paramKey)
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	text, err := t.cfg.Peers.Ask(ctx, members[i], heldQuestion(key, nil))
+	from, err := t.handsOver(query.Get(paramFrom), query.Get(paramAt))
+	if err != nil {
+		return nil, err
+	}
+	text, err := t.cfg.Peers.Ask(ctx, from, heldQuestion(key, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -219,4 +220,25 @@ func (t *Tier) answerAdopt(ctx context.Context, query url.Values) (any, error) {
 	}
 	t.cfg.Adopt(aggregation.Key(key), &node, all)
 	return len(all), nil
+}
+
+// handsOver returns the node from which a question asks this node to fetch content. The address of a
+// member is the one in the view. For any other node the question must state the address, which counts
+// only if the peer port accepts nodes of the tier alone: otherwise everybody who reaches that port
+// could name the source of what clients are sent.
+func (t *Tier) handsOver(name, address string) (from shard.Member, err error) {
+	members := t.cfg.Members.View().Members()
+	if i := slices.IndexFunc(members, func(m shard.Member) bool { return m.Name == name && !t.IsSelf(m) }); i >= 0 {
+		return members[i], nil
+	}
+	from = shard.Member{Name: name, Peer: address}
+	switch {
+	case name == "" || name == t.Self().Name:
+		return from, status.Errorf(codes.InvalidArgument, "%s: expected the name of another node of the tier", paramFrom)
+	case !t.cfg.PeersProven:
+		return from, status.Errorf(codes.PermissionDenied, "%s: expected the name of another member of the tier, since the peer port of this node requires neither a token nor certificates", paramFrom)
+	case !shard.IsAddress(address):
+		return from, status.Errorf(codes.InvalidArgument, "%s: expected the name of another member of the tier, or the peer address of the node as host:port in %s", paramFrom, paramAt)
+	}
+	return from, nil
 }

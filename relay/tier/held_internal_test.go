@@ -49,6 +49,15 @@ func TestHeldOfAbsent(t *testing.T) {
 	if err != nil || len(all) != 1 || !slices.Equal(all[0].Absent, known.Absent) {
 		t.Errorf("%+v, %v; expected %q to be absent", all, err, known.Absent)
 	}
+	known.Resources = nil // nothing is left but what does not exist
+	text, err = json.Marshal(holdingOf("key", []cache.Snapshot{known}, asked(of()), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || !slices.Equal(all[0].Absent, known.Absent) {
+		t.Errorf("%+v, %v; expected %q to be absent, and nothing else", all, err, known.Absent)
+	}
+	known = of("b", "c")
 	if h := holdingOf("key", []cache.Snapshot{known}, asked(of("c", "b")), nil); len(h.Types) > 0 {
 		t.Errorf("what both nodes know is passed on: %+v", h.Types)
 	}

@@ -2,6 +2,7 @@ package tier
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -36,6 +37,7 @@ type other struct {
 	old      bool          // of the release that knows unary calls only
 	silent   chan struct{} // answers wait until it is closed; nil if they do not wait
 	endsEach bool          // a stream ends after each answer
+	answer   string        // to each question; empty means {}
 	sent     bytes.Buffer  // all bytes that it received
 }
 
@@ -115,7 +117,7 @@ func (a *other) serve(_ any, s grpc.ServerStream) error {
 		}
 		a.mu.Lock()
 		a.times = append(a.times, time.Now())
-		silent, last := a.silent, a.endsEach || single
+		silent, last, answer := a.silent, a.endsEach || single, cmp.Or(a.answer, "{}")
 		a.mu.Unlock()
 		if silent != nil {
 			select {
@@ -124,7 +126,7 @@ func (a *other) serve(_ any, s grpc.ServerStream) error {
 				return s.Context().Err()
 			}
 		}
-		if err := s.SendMsg(wrapperspb.Bytes([]byte("{}"))); err != nil || last {
+		if err := s.SendMsg(wrapperspb.Bytes([]byte(answer))); err != nil || last {
 			return err
 		}
 	}

@@ -57,6 +57,9 @@ type Config struct {
 	// Group returns the group of a key, which may be idle, or nil if there is none. A nil Group
 	// means that other nodes are answered as if there were no groups.
 	Group func(key aggregation.Key) *cache.Group
+	// PeersProven means that only nodes of the tier can ask this one: its peer port requires a token
+	// or certificates. Only then does it fetch content from nodes that are not members.
+	PeersProven bool
 	// Adopt keeps what another node, which ends, held of a key. Nil keeps nothing.
 	Adopt func(key aggregation.Key, node *corev3.Node, held []cache.Snapshot)
 	// Own are hooks, which are called when this node begins to stream a key from the origin as its
@@ -122,7 +125,7 @@ func New(cfg Config) (*Tier, error) {
 	t.Handle(freshPath, t.answerFresh, paramKey, paramLeg, paramNode)
 	t.Handle(removedPath, t.answerRemoved, paramKey, paramLeg, paramRemoved)
 	t.Handle(heldPath, t.answerHeld, paramKey, paramHave)
-	t.Handle(adoptPath, t.answerAdopt, paramKey, paramFrom)
+	t.Handle(adoptPath, t.answerAdopt, paramKey, paramFrom, paramAt)
 	if cfg.Peers != nil {
 		t.tasks.Go(func() { t.forget(ctx) })
 		if cfg.Origin.Reach != nil {

@@ -164,7 +164,7 @@ func TestHeldQuestions(t *testing.T) {
 	long := strings.Repeat("k", aggregation.MaxKeyLen+1)
 	for path, want := range map[string]codes.Code{
 		"held?key=k": codes.OK, "held": codes.InvalidArgument, "held?key=" + long: codes.InvalidArgument,
-		"adopt?key=k": codes.InvalidArgument, "adopt?key=k&from=a": codes.InvalidArgument, "adopt?key=k&from=nobody": codes.InvalidArgument,
+		"adopt?key=k": codes.InvalidArgument, "adopt?key=k&from=a": codes.InvalidArgument, "adopt?key=k&from=nobody": codes.PermissionDenied,
 	} {
 		if _, err := tier.Ask(t.Context(), tier.Self(), path); status.Code(err) != want {
 			t.Errorf("%.40s: %v, expected %s", path, err, want)

@@ -3,11 +3,8 @@ package lease
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
@@ -161,21 +158,10 @@ func readMember(name, text string) (m shard.Member, ok bool) {
 	if text == "" {
 		return shard.Member{Name: name}, true
 	}
-	if len(text) > maxRecord || json.Unmarshal([]byte(text), &m) != nil || m.Name != name || !isAddress(m.Peer) {
+	if len(text) > maxRecord || json.Unmarshal([]byte(text), &m) != nil || m.Name != name || !shard.IsAddress(m.Peer) {
 		return m, false
 	}
 	return m, true
-}
-
-// isAddress reports whether an address is host:port: gRPC would also accept the path of a socket or
-// another resolver scheme, and anyone may have written it.
-func isAddress(text string) bool {
-	host, port, err := net.SplitHostPort(text)
-	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsPrint(r) || r == '/' }) {
-		return false
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
 }
 
 // micros returns a time in the format of renewScript.

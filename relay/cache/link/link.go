@@ -117,6 +117,16 @@ func (l *Link) AsksControlPlane() bool { return l.Target == ControlPlane && l.Is
 // not known to be unreachable.
 func (l *Link) MayRevoke() bool { return l.Target == ControlPlane && !l.IsDown() }
 
+// AwaitOthers records that clients wait from now on until other nodes were asked again, and reports
+// whether they do: not while the control plane may answer, nor if there are no others.
+func (l *Link) AwaitOthers(now time.Time) bool {
+	if !l.Others.Exist || !l.IsDown() {
+		return false
+	}
+	l.Others.AwaitedSince = now
+	return true
+}
+
 // MayImprove reports whether something newer than the last known good may arrive soon: from the
 // control plane, or from other nodes.
 func (l *Link) MayImprove() bool { return l.Others.Awaited() || !l.IsDown() }
