@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,9 +29,10 @@ type Watched[T any] struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	value   T
-	stamps  []os.FileInfo // of what was read last; nil to read it again in any case
-	settled bool          // any further change will show in the stamps
-	failed  string        // the failure that was logged last; empty if there is none
+	stamps  []os.FileInfo       // of what was read last; nil to read it again in any case
+	settled bool                // any further change will show in the stamps
+	digests [][sha256.Size]byte // of the contents that value was made of
+	failed  string              // the failure that was logged last; empty if there is none
 }
 
 // SameVersion reports whether two looks at a file saw the same version of it; nil is a file that is
@@ -100,11 +102,18 @@ func (w *Watched[T]) readLocked(before []os.FileInfo) error {
 	w.stamps, w.settled = before, before != nil && !slices.ContainsFunc(before, func(info os.FileInfo) bool {
 		return now.Sub(info.ModTime()) < settles
 	})
+	digests := make([][sha256.Size]byte, len(contents))
+	for i, c := range contents {
+		digests[i] = sha256.Sum256(c)
+	}
+	if w.digests != nil && slices.Equal(digests, w.digests) {
+		return nil // files that have just changed are read for each connection
+	}
 	value, err := w.parse(contents)
 	if err != nil {
 		return err
 	}
-	w.value = value
+	w.value, w.digests = value, digests
 	return nil
 }
 

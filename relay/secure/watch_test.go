@@ -44,6 +44,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("ten", 4)
+	expect("ten", 4) // read again, and not parsed: nothing is made again of a file that was just written
 }
 
 // TestWatchFailure: what cannot be read leaves the old value, is logged once, and
