@@ -2,7 +2,6 @@ package resource
 
 import (
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -92,13 +91,20 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
 	var texts strings.Builder // of all entries of Held: there may be very many
 	if len(b) > manyHeld {    // growing a short list costs little
-		n, err := countFields(b, deltaReqVersions, math.MaxInt)
+		n, size := 0, 0
+		err := eachField(b, func(f field) error {
+			if f.tag == deltaReqVersions {
+				n++
+				size += len(f.bytes)
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
 		if n > 0 {
 			r.Held = make([]Held, 0, n)
-			texts.Grow(len(b))
+			texts.Grow(size)
 		}
 	}
 	return eachRun(b, deltaReqSubscribe, func(f field) (err error) {
