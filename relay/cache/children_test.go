@@ -252,9 +252,7 @@ func TestEndpointsOfHeldListeners(t *testing.T) {
 					}
 					cold := w.client(endpoints, false, "a", "b").table
 					has := func(n string) bool {
-						cold.mu.RLock()
-						defer cold.mu.RUnlock()
-						e := cold.store.Get(n)
+						e := cold.entryOf(n)
 						return e != nil && e.Res != nil && !e.Res.Hollow()
 					}
 					for _, n := range []string{"a", "b"} {

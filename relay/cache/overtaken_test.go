@@ -63,7 +63,7 @@ func TestOwnerOvertakesOthers(t *testing.T) {
 func expectHeld(t *testing.T, w *world, typ *resource.Type, want ...string) {
 	t.Helper()
 	var got []string
-	for _, e := range w.group.Table(typ).store.Entries() {
+	for _, e := range w.group.Table(typ).all() {
 		if e.Res != nil {
 			got = append(got, e.Name+"="+string(e.Res.Body))
 		}
