@@ -71,7 +71,7 @@ func (s *stream) checkHeldLocked() error {
 		n += ts.claims.size()
 	}
 	if n > most {
-		return s.refuse(limit.MessageSize, n, most, "bytes of what one stream says it holds")
+		return s.refuse(limit.MessageSize, n, most, "bytes of names and versions that one stream reports in initial_resource_versions")
 	}
 	return nil
 }

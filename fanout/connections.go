@@ -32,7 +32,7 @@ const (
 	memory  = "memory"
 )
 
-var errTooOld = status.Error(codes.Unavailable, "the connection has reached the age that this node lets connections have: connect again")
+var errTooOld = status.Error(codes.Unavailable, "the connection reached the maximum connection age: reconnect")
 
 // Listener describes a listener of a server.
 type Listener struct {
@@ -65,7 +65,7 @@ func (s *Server) countRefused(what conn.Refused, from string) {
 	case conn.LargeHeaders:
 		l.Count(limit.HeaderSize, from, "headers of more than twice the limit")
 	case conn.ManyPings:
-		l.Count(limit.Pings, from, "more pings than one in five seconds")
+		l.Count(limit.Pings, from, "more than one ping in five seconds")
 	case conn.Idle:
 		l.Count(limit.Idle, from, "a connection without a stream")
 	}

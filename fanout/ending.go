@@ -13,11 +13,11 @@ import (
 
 // Reasons to end a stream. Each is a gRPC status with a message.
 var (
-	errDraining     = status.Error(codes.Unavailable, "this node is draining: connect to another")
+	errDraining     = status.Error(codes.Unavailable, "this node is draining: reconnect to another node")
 	errSendDeadline = status.Error(codes.DeadlineExceeded, "the client did not read a response within the send timeout")
-	errNoRequest    = status.Error(codes.DeadlineExceeded, "no request came within the first-request timeout")
-	errNoOrigin     = status.Error(codes.Unavailable, "the origin of the configuration cannot be reached, and nothing is known yet of what was asked for")
-	errTooFarBehind = status.Error(codes.Unavailable, "the client is too far behind to be told what was removed: reconnect")
+	errNoRequest    = status.Error(codes.DeadlineExceeded, "no request arrived within the first-request timeout")
+	errNoOrigin     = status.Error(codes.Unavailable, "the control plane is unreachable, and this node has no state of the requested resources yet")
+	errTooFarBehind = status.Error(codes.Unavailable, "the client is too far behind for an incremental update: reconnect")
 )
 
 // refusalPause is how long a stream that had an answer stays open after its client was refused. xDS

@@ -42,7 +42,7 @@ func (s *Server) authorizeEarly(c *caller, b []byte, size int, number protowire.
 	case policy.Open():
 		return nil
 	case raw == nil && size > FirstBytes:
-		return status.Errorf(codes.InvalidArgument, "the node does not begin within the first %d bytes of the first request, by which clients are authorized: send it first", FirstBytes)
+		return status.Errorf(codes.InvalidArgument, "the first request does not begin with the node (expected within the first %d bytes), which authorization reads: send the node first", FirstBytes)
 	}
 	return s.authorizeNode(policy, raw, c.call.Identity())
 }
@@ -121,7 +121,7 @@ func malformed(err error) error {
 func (s *stream) typeOf(url string) (*resource.Type, error) {
 	switch {
 	case s.only == nil && url == "":
-		return nil, status.Error(codes.InvalidArgument, "type_url is missing: an aggregated stream needs it in every request")
+		return nil, status.Error(codes.InvalidArgument, "type_url is missing: every request of an aggregated stream requires it")
 	case s.only == nil:
 		return s.ofVersion(resource.TypeOf(url))
 	case url != "" && url != s.only.URL:
@@ -135,9 +135,9 @@ func (s *stream) typeOf(url string) (*resource.Type, error) {
 func (s *stream) ofVersion(t *resource.Type) (*resource.Type, error) {
 	switch {
 	case s.v2 && !t.V2:
-		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, which is no type of version 2, but this is a method of version 2", t.URL)
+		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, which is not a type of xDS v2, but this is a method of xDS v2", t.URL)
 	case t.V2 && !s.v2:
-		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, a type of version 2, but this is a method of version 3", t.URL)
+		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, a type of xDS v2, but this is a method of xDS v3", t.URL)
 	}
 	return t, nil
 }

@@ -33,9 +33,9 @@ func (s *Server) faulty(from string, fault conn.Fault) string {
 	case conn.LateFrame:
 		why = fmt.Sprintf("a frame, or the headers of a stream, were not complete within %v (%s)", v.RequestTimeout, limit.RequestTimeout.About().Field)
 	case conn.TooMuch:
-		name, why = limit.PartialSize, fmt.Sprintf("more than %d bytes of requests that are not complete have come on this connection (%s)", v.PartialSize, limit.PartialSize.About().Field)
+		name, why = limit.PartialSize, fmt.Sprintf("more than %d bytes of incomplete requests arrived on this connection (%s)", v.PartialSize, limit.PartialSize.About().Field)
 	case conn.TooMany:
-		name, why = limit.StreamsPerConnection, fmt.Sprintf("requests that are not complete have come on far more streams of this connection than it may have (%s)", limit.StreamsPerConnection.About().Field)
+		name, why = limit.StreamsPerConnection, fmt.Sprintf("incomplete requests arrived on more streams of this connection than it may have (%s)", limit.StreamsPerConnection.About().Field)
 	}
 	s.cfg.Limits.Count(name, from, why)
 	return why

@@ -161,7 +161,7 @@ func (s *stream) checkCounts(b []byte) error {
 		return malformed(err)
 	}
 	if c.Other > maxOtherFields {
-		return status.Errorf(codes.ResourceExhausted, "the request has more than %d fields beside names, expected about ten", maxOtherFields)
+		return status.Errorf(codes.ResourceExhausted, "the request has more than %d fields apart from names, expected about ten", maxOtherFields)
 	}
 	if n := max(c.Names, c.Unsubscribe, c.Held); n > s.srv.cfg.MaxNames {
 		return s.tooManyNames(n)

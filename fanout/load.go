@@ -40,7 +40,7 @@ type loadStream struct {
 
 }
 
-var errNoLoads = status.Error(codes.Unimplemented, "the origin of this node takes no load reports")
+var errNoLoads = status.Error(codes.Unimplemented, "the control plane of this node accepts no load reports")
 
 // openLoad admits a stream of load reports.
 func (s *Server) openLoad(call transport.Call, peer bool) (transport.Client, error) {

@@ -53,7 +53,7 @@ type peering struct {
 const peerPatience = time.Second
 
 // errNoOriginForPeer is not UNAVAILABLE, which would mean that this node is.
-var errNoOriginForPeer = status.Error(codes.FailedPrecondition, "the origin cannot be reached from this node, and nothing is known yet of what was asked for")
+var errNoOriginForPeer = status.Error(codes.FailedPrecondition, "this node cannot reach the control plane, and has no state of the requested resources yet")
 
 // openPeer admits a stream of another node.
 func (s *Server) openPeer(call transport.Call) (transport.Client, error) {

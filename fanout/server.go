@@ -291,7 +291,7 @@ func (s *Server) oversizeLocked(st *stream, ts *typeState, size int) {
 	}
 	typeURL := ts.table.Type.URL
 	st.laterLocked(func() {
-		s.cfg.Logger.Error("a response is larger than most clients accept, and cannot be divided",
+		s.cfg.Logger.Error("response is larger than most clients accept and cannot be split",
 			"type", typeURL, "bytes", size, "limit", s.cfg.MaxSendBytes, "more_since_last", more)
 	})
 }

@@ -45,13 +45,13 @@ const (
 // had.
 func (s *Server) ShedCostly() (sent int) {
 	v := s.cfg.Limits.Values()
-	if s.endStreamless(fmt.Sprintf("more than %d %% of this node's memory are in use", v.MemoryPercent)) > 0 {
+	if s.endStreamless(fmt.Sprintf("more than %d %% of this node's memory limit is in use", v.MemoryPercent)) > 0 {
 		return 0
 	}
 	all := s.connections()
 	estimateCosts(all)
 	used, _ := s.cfg.Limits.Memory()
-	reason := status.Errorf(codes.ResourceExhausted, "more than %d %% of this node's memory are in use (%s), and this client is among those that take most", v.MemoryPercent, limit.Memory.About().Field)
+	reason := status.Errorf(codes.ResourceExhausted, "more than %d %% of this node's memory limit is in use (%s), and this client is among those that use the most", v.MemoryPercent, limit.Memory.About().Field)
 	for _, g := range mostCostly(all, int(used)) {
 		s.cfg.Limits.Count(limit.Memory, g.streams[0].peer, status.Convert(reason).Message())
 		s.drainConn(g, reason, memory)
@@ -62,7 +62,7 @@ func (s *Server) ShedCostly() (sent int) {
 
 // EndStreamless ends some of the connections without a stream, to make room for more connections.
 func (s *Server) EndStreamless() {
-	s.endStreamless("this node has as many connections as its memory limit has room for")
+	s.endStreamless("this node has as many connections as its memory limit allows")
 }
 
 // endStreamless returns how many connections it ended.

@@ -158,10 +158,10 @@ func (n *Node) compareTerms(ctx context.Context) {
 	came, went := n.agreement.note(n.name, answers, n.everybody().All(), time.Now())
 	log := n.part(logs.Tier)
 	for _, d := range came {
-		log.Warn("a node has another configuration than others of its tier, where all must have the same", "member", d.Node, "differs_from", d.From, "sections", d.Parts)
+		log.Warn("config mismatch between nodes of the tier", "member", d.Node, "differs_from", d.From, "sections", d.Parts)
 	}
 	for _, d := range went {
-		log.Info("a node has the same configuration as the others again, or is none of the tier any more", "member", d.Node)
+		log.Info("config mismatch resolved, or the node left the tier", "member", d.Node)
 	}
 }
 

@@ -113,10 +113,10 @@ func (b *balancer) refuse(share balance.Share) {
 		b.refusing = false
 		return
 	}
-	b.limit(share.Most, fmt.Sprintf("this node has its %d clients, of %d on %d nodes: connect to another", share.Most, share.Clients, share.Nodes))
+	b.limit(share.Most, fmt.Sprintf("this node has its %d clients, of %d on %d nodes: reconnect to another node", share.Most, share.Clients, share.Nodes))
 	if over := b.count() >= share.Most; over != b.refusing {
 		if b.refusing = over; over {
-			b.log.Warn("new streams are refused, since other nodes have room for them", "clients", b.count(), "limit", share.Most,
+			b.log.Warn("refusing new streams: other nodes have capacity", "clients", b.count(), "limit", share.Most,
 				"nodes", share.Nodes, "all_clients", share.Clients)
 		}
 	}
@@ -127,10 +127,10 @@ func (b *balancer) send(share balance.Share, clients int, elapsed time.Duration)
 	surplus := share.Surplus(clients)
 	if shedding := surplus > 0; shedding != b.shedding {
 		if b.shedding = shedding; shedding {
-			b.log.Info("clients are sent to other nodes, a few at a time", "clients", clients, "surplus", surplus,
+			b.log.Info("rebalancing clients to other nodes", "clients", clients, "surplus", surplus,
 				"nodes", share.Nodes, "all_clients", share.Clients)
 		}
 	}
 	n := b.pace.Due(share, clients, b.limits, elapsed, rand.Float64())
-	b.shed(n, surplus, fmt.Sprintf("this node has %d clients, of %d on %d nodes: connect to another", clients, share.Clients, share.Nodes))
+	b.shed(n, surplus, fmt.Sprintf("this node has %d clients, of %d on %d nodes: reconnect to another node", clients, share.Clients, share.Nodes))
 }

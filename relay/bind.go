@@ -53,16 +53,16 @@ func removeStale(path string) error {
 	case err != nil:
 		return err
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s is there and no socket: expected a path where a socket may be made", path)
+		return fmt.Errorf("%s exists and is not a socket: expected a path where a socket can be created", path)
 	}
 	var d net.Dialer
 	conn, err := d.DialContext(context.Background(), "unix", path)
 	switch {
 	case err == nil:
 		_ = conn.Close() // nothing was said on it
-		return fmt.Errorf("%s: another process listens there", path)
+		return fmt.Errorf("%s: another process listens on it", path)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return os.Remove(path)
 	}
-	return fmt.Errorf("%s: cannot tell whether another process listens there: %w", path, err)
+	return fmt.Errorf("%s: cannot check whether another process listens on it: %w", path, err)
 }

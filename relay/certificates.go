@@ -88,7 +88,7 @@ func (n *Node) watchTrust(ctx context.Context) {
 	for pause.For(ctx, pause.Next(trustPause)) {
 		if now := n.trustGeneration(); now != last {
 			last = now
-			n.log.Info("other authorities are trusted: clients that are connected are looked at again")
+			n.log.Info("trusted authorities changed: rechecking connected clients")
 			n.fanout.Recheck()
 		}
 		if n.peers != nil {

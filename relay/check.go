@@ -37,13 +37,13 @@ func (n *Node) misplaced() (wrong []string) {
 	view := n.members.View()
 	known := slices.ContainsFunc(view.Members(), func(m shard.Member) bool { return m.Name == n.name })
 	if !known && n.state.Load() == serving {
-		wrong = append(wrong, fmt.Sprintf("node %q is not among the members that it knows", n.name))
+		wrong = append(wrong, fmt.Sprintf("node %q is not in its own list of nodes", n.name))
 	}
 	for key, place := range n.tier.Places() {
 		owner, ok := view.Owner(key)
 		switch mine := ok && n.tier.IsSelf(owner); {
 		case place.State == tier.Owner && ok && !mine:
-			wrong = append(wrong, fmt.Sprintf("key %q comes from the origin as this node's own, but %q owns it", key, owner.Name))
+			wrong = append(wrong, fmt.Sprintf("key %q comes from the control plane as this node's own, but %q owns it", key, owner.Name))
 		case place.State == tier.Follower && mine:
 			wrong = append(wrong, fmt.Sprintf("key %q comes from %q, but this node owns it", key, place.Owner))
 		case place.State == tier.Follower && ok && place.Owner != owner.Name:

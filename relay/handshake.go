@@ -68,6 +68,6 @@ func (h *handshakes) tell(listener string, from net.Addr, err error) {
 	if !due {
 		return
 	}
-	h.log.Warn("a client was refused in the TLS handshake; further ones are counted", "listener", listener, "peer", from.String(),
+	h.log.Warn("TLS handshake with a client failed; further failures are counted only", "listener", listener, "peer", from.String(),
 		"reason", word, "error", err, "hint", hint, "more_since_last", more)
 }

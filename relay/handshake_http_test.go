@@ -21,9 +21,9 @@ func TestHandshakesOfHTTPPorts(t *testing.T) {
 		tls    *tls.Config
 		hint   string
 	}{
-		"no_certificate":    {"https", a.ClientTLS(nil), "the client shows no certificate of an authority that is trusted here"},
+		"no_certificate":    {"https", a.ClientTLS(nil), "the client sent no certificate from an authority that is trusted here"},
 		"unknown_authority": {"https", a.ClientTLS(other, "web"), "the client"},
-		"plaintext":         {"http", nil, "the client does not speak TLS"},
+		"plaintext":         {"http", nil, "the client does not use TLS"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			var log lines

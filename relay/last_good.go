@@ -36,7 +36,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 		}
 		keeper.Keys = n.keys
 	} else {
-		log.Info("the last known good state is kept without encryption, and without types that hold secrets, since last_good.keys_file names no key")
+		log.Info("last known good is stored unencrypted and without types that hold secrets: last_good.keys_file names no key")
 	}
 	if l.Store == config.StoreRedis {
 		keeper.Store = lastgood.NewRedis(n.store, int(l.MaxSize), func(key string) (uint64, bool) { return n.heads.Epoch(key) })
@@ -67,7 +67,7 @@ func (n *Node) held(ctx context.Context, key string) (node *corev3.Node, all []c
 	}
 	all, err := n.keeper.Read(ctx, key)
 	if err != nil {
-		n.part(logs.LastGood).Warn("another node asked for the last known good state of a key, which cannot be read", "key", key, "error", err)
+		n.part(logs.LastGood).Warn("cannot read the last known good state of a key that another node requested", "key", key, "error", err)
 	}
 	return node, all
 }

@@ -105,7 +105,7 @@ func (n *Node) adminAccess() (a admin.Access, err error) {
 	a.Refused = func(r *http.Request, why string) {
 		refused.Add(r.Context(), 1)
 		if more, due := lines.Next(time.Now(), logPause); due {
-			n.log.Warn("a request on the admin port was refused", "peer", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "reason", why, "more_since_last", more)
+			n.log.Warn("admin request rejected", "peer", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "reason", why, "more_since_last", more)
 		}
 	}
 	return a, nil

@@ -26,7 +26,7 @@ type part struct {
 func (n *Node) add(p part) { n.parts = append(n.parts, p) }
 
 // serve makes all ports serve, each in a goroutine of a group. It returns a channel with the error of
-// each port that cannot serve any more.
+// each port that cannot serve.
 func (n *Node) serve(group *sync.WaitGroup) <-chan error {
 	failed := make(chan error, len(n.parts))
 	for _, p := range n.parts {

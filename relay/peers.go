@@ -108,7 +108,7 @@ func (p *peerPort) endUntrusted(log *slog.Logger) {
 		return
 	}
 	for _, from := range p.serving.EndUntrusted() {
-		log.Warn("a connection of another node was closed: its certificate is not good any more", "peer", from.String())
+		log.Warn("peer connection closed: the certificate is no longer valid", "peer", from.String())
 	}
 }
 
@@ -127,7 +127,7 @@ type door struct {
 func (d *door) handshakeFailed(from net.Addr, err error) {
 	if more, due := d.failures.Next(time.Now(), logPause); due {
 		word, hint := secure.Why(err)
-		d.log.Warn("a connection to the peer port failed in the TLS handshake", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
+		d.log.Warn("TLS handshake on the peer port failed", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
 	}
 }
 
@@ -159,7 +159,7 @@ func (c tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[st
 func (tokenCredentials) RequireTransportSecurity() bool { return false }
 
 // errNoToken says nothing of what would be right.
-var errNoToken = status.Error(codes.Unauthenticated, "this port is for the nodes of the tier: expected its token")
+var errNoToken = status.Error(codes.Unauthenticated, "the peer port requires the tier's token")
 
 // logPause is between two lines about calls that were refused.
 const logPause = time.Minute
@@ -181,7 +181,7 @@ func (d *door) admit(ctx context.Context, call *tap.Info) (context.Context, erro
 		if p, ok := peer.FromContext(ctx); ok {
 			from = p.Addr.String()
 		}
-		d.log.Warn("a call on the peer port was refused: it lacks the token of the tier", "peer", from, "method", call.FullMethodName, "more_since_last", more)
+		d.log.Warn("peer call refused: missing or wrong token of the tier", "peer", from, "method", call.FullMethodName, "more_since_last", more)
 	}
 	return nil, errNoToken
 }

@@ -22,7 +22,7 @@ func (n *Node) Ready() error {
 		return errors.New("draining")
 	}
 	if wait := n.firstAnswer(); wait > 0 {
-		return fmt.Errorf("starting: waiting up to %s for the first answer about which nodes are in the tier", wait)
+		return fmt.Errorf("starting: waiting up to %s for the list of nodes of the tier", wait)
 	}
 	all, empty, why := 0, 0, ""
 	var unasked []string

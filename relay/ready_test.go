@@ -43,7 +43,7 @@ func TestReadyWaitsForMembers(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		if err := node.Ready(); err == nil || err.Error() != "starting: waiting up to 2s for the first answer about which nodes are in the tier" {
+		if err := node.Ready(); err == nil || err.Error() != "starting: waiting up to 2s for the list of nodes of the tier" {
 			t.Errorf("ready: %v", err)
 		}
 		xdstest.Eventually(t, "the node is ready", func() bool { return node.Ready() == nil })

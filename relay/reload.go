@@ -138,7 +138,7 @@ func (n *Node) changeLevels(cfg *config.Config) (func(), error) {
 }
 
 // errNoSource is returned by Reload where the configuration is the caller's own.
-var errNoSource = errors.New("the configuration of this node comes from nowhere that it could be read from again")
+var errNoSource = errors.New("this node has no configuration file to reload")
 
 // Reload reads the configuration again and puts into force what of it may change
 // while the node runs. No stream ends by it. Where there is a mistake nothing
@@ -157,7 +157,7 @@ func (n *Node) Reload() (ops.Settings, error) {
 		}
 		s.state.Refused = err.Error()
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "refused")))
-		n.log.Error("the configuration is refused, and what was in force stays so", "error", err)
+		n.log.Error("configuration rejected; the previous one stays active", "error", err)
 	}
 	return s.state, err
 }
@@ -187,7 +187,7 @@ func (n *Node) reloadLocked() error {
 	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
 	s.state.Refused, s.state.RefusedAt, s.state.Restart = "", time.Time{}, restart
 	if waiting && len(restart) > 0 {
-		n.log.Warn("fields of the configuration have changed that only a restart puts into force", "fields", restart)
+		n.log.Warn("configuration fields changed that require a restart", "fields", restart)
 	}
 	if len(live) == 0 {
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "unchanged")))
@@ -198,7 +198,7 @@ func (n *Node) reloadLocked() error {
 	}
 	s.current, s.state.Read = cfg, time.Now()
 	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
-	n.log.Info("the configuration has changed", "fields", live)
+	n.log.Info("configuration changed", "fields", live)
 	return nil
 }
 

@@ -118,7 +118,7 @@ func TestReload(t *testing.T) {
 		}
 		say(canary, nil)
 		look()
-		if l := text.take(); !strings.Contains(l, "the configuration has changed") || !strings.Contains(l, "[aggregation.rules log.level]") {
+		if l := text.take(); !strings.Contains(l, "configuration changed") || !strings.Contains(l, "[aggregation.rules log.level]") {
 			t.Errorf("logged %s", l)
 		}
 		second := client("second")

@@ -38,7 +38,7 @@ func (n *Node) Run(ctx context.Context) error {
 		endRunning()
 		n.drain()
 	case err = <-failed:
-		n.log.Error("cannot serve any more", "error", err)
+		n.log.Error("cannot serve", "error", err)
 	}
 	n.state.Store(draining)
 	end()
@@ -105,7 +105,7 @@ func (n *Node) drainStreams(ctx context.Context) {
 		n.grpc.GracefulStop() // ends when the last stream has
 	}()
 	if err := n.fanout.Drain(ctx, d.Time); err != nil {
-		n.log.Warn("streams are left after the drain time and are cut off", "streams", n.fanout.Count())
+		n.log.Warn("drain time is over: canceling remaining streams", "streams", n.fanout.Count())
 	} else {
 		// Streams of other services, such as health checks, have the grace time.
 		timer := time.NewTimer(d.Grace)
@@ -135,16 +135,16 @@ func (n *Node) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	if err := n.members.Leave(ctx); err != nil {
-		n.log.Warn("the other nodes may not know yet that this one ends", "error", err)
+		n.log.Warn("the other nodes may not know yet that this node is leaving", "error", err)
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), handOverTime)
 	defer cancel()
 	if left := n.tier.HandOver(ctx); left > 0 {
-		n.log.Warn("keys are left that other nodes have not taken over yet", "keys", left)
+		n.log.Warn("some keys were not taken over by other nodes yet", "keys", left)
 	}
 	ctx, cancel = context.WithTimeout(context.Background(), passOnTime)
 	defer cancel()
 	if left := n.tier.PassOn(ctx, n.cache.Groups()); left > 0 {
-		n.log.Warn("no other node took over what this node holds of some keys; while the control plane is unreachable or empty, clients may find no configuration elsewhere", "keys", left)
+		n.log.Warn("no other node took over the state of some keys; while the control plane is unreachable or empty, clients may find no configuration on other nodes", "keys", left)
 	}
 }

@@ -226,7 +226,7 @@ func TestTierWithTwoOrigins(t *testing.T) {
 	})
 }
 
-// TestCut: a node that cannot reach the origin says so, and its keys go to one that
+// TestCut: a node that cannot reach the control plane says so, and its keys go to one that
 // can; once it can again, they come back. Clients of both go on.
 func TestCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestUnreachableAtStart(t *testing.T) {
 		_, text := n.get(t, "/readyz?verbose")
 		return text == "ok\n"
 	})
-	for _, once := range []string{"level=WARN", "cannot connect to the control plane", "the control plane can be reached again"} {
+	for _, once := range []string{"level=WARN", "cannot connect to the control plane", "the control plane is reachable again"} {
 		if n := log.count(once); n != 1 {
 			t.Errorf("%q is in the log %d times, expected once", once, n)
 		}

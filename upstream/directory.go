@@ -41,14 +41,14 @@ type DirectoryConfig struct {
 
 func (c *DirectoryConfig) setDefaults() (err error) {
 	if c.Path == "" {
-		return errors.New("directory origin: the path is empty, expected a directory of discovery responses")
+		return errors.New("directory: the path is empty, expected a directory of discovery responses")
 	}
 	if c.Path, err = filepath.Abs(c.Path); err != nil {
-		return fmt.Errorf("directory origin: %w", err)
+		return fmt.Errorf("directory: %w", err)
 	}
 	if c.Watched != "" {
 		if c.Watched, err = filepath.Abs(c.Watched); err != nil {
-			return fmt.Errorf("directory origin: %w", err)
+			return fmt.Errorf("directory: %w", err)
 		}
 	}
 	if c.Settle == 0 {
@@ -64,7 +64,7 @@ func (c *DirectoryConfig) setDefaults() (err error) {
 // notADirectory returns an error if path exists and is not a directory.
 func notADirectory(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		return fmt.Errorf("directory origin: %s is a file, expected a directory", path)
+		return fmt.Errorf("directory: %s is a file, expected a directory", path)
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func NewDirectory(cfg DirectoryConfig) (*Directory, error) {
 func startDirectory(cfg DirectoryConfig, notify *dirNotify) (*Directory, error) {
 	metrics, err := newDirMetrics(cfg.Meter, cfg.Name)
 	if err != nil {
-		return nil, fmt.Errorf("directory origin: %w", err)
+		return nil, fmt.Errorf("directory: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	d := &Directory{
@@ -185,7 +185,7 @@ func CheckDirectory(path string) error {
 // readError returns an error for a directory that cannot be read.
 func readError(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("directory origin: %s does not exist, expected a directory", path)
+		return fmt.Errorf("directory: %s does not exist, expected a directory", path)
 	}
-	return fmt.Errorf("directory origin: cannot read %s: %w", path, err)
+	return fmt.Errorf("directory: cannot read %s: %w", path, err)
 }

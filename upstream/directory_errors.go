@@ -61,12 +61,12 @@ var kinds = []struct{ contains, kind string }{
 	{"unexpected token", "an unexpected token"},
 	// Errors of resources, the most specific first.
 	{"it has no name", "it has no name"},
-	{"stands twice", "its name is the name of an earlier resource, too"},
-	{"the body has type", "its type is another than type_url says"},
+	{"stands twice", "an earlier resource has the same name"},
+	{"the body has type", "its type differs from type_url"},
 	{"envelope's name", "its name differs from the name in its body"},
 	{"ttl", "its ttl is out of range"},
-	{"cut off or malformed", "the protobuf encoding is cut off or malformed"},
-	{"cannot parse", "the protobuf encoding is cut off or malformed"},
+	{"cut off or malformed", "the protobuf encoding is truncated or malformed"},
+	{"cannot parse", "the protobuf encoding is truncated or malformed"},
 	{"type_url is missing", "type_url is missing"},
 	// Errors of YAML.
 	{"must be specified", "a flow mapping or sequence is not closed, or a comma is missing in it"},

@@ -143,7 +143,7 @@ func (l *dirLoader) list(name string) ([]fs.DirEntry, error) {
 }
 
 // errOutside is the error for a link that [os.Root] does not follow.
-var errOutside = errors.New("the symbolic link leads out of the directory or is absolute, expected a relative one to a file in it")
+var errOutside = errors.New("the symbolic link is absolute or points outside the directory: expected a relative link to a file in it")
 
 // linkError replaces err by a clear reason if os.Root does not follow a link; it has no exported
 // error for that.
@@ -161,7 +161,7 @@ func linkError(err error) error {
 // files keep their state.
 func (l *dirLoader) scanLevel(path, name string, change dirChange, seen map[string]struct{}, watch func(string)) {
 	if err := checkDirName(name); err != nil {
-		l.problem(path, "", reasonName, fmt.Errorf("%s: no key can have this directory: %w", path, err), seen)
+		l.problem(path, "", reasonName, fmt.Errorf("%s: this directory name is not valid for a key: %w", path, err), seen)
 		return
 	}
 	watch(path)
@@ -243,7 +243,7 @@ func (l *dirLoader) readFile(path, level string, format *dirFormat, e fs.DirEntr
 	case errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink == 0:
 		return false
 	case errors.Is(err, fs.ErrNotExist): // in the middle of a swap, or a mistake: not a removal
-		l.fail(l.file(path, level), reasonRead, fmt.Errorf("%s: the symbolic link leads to nothing", path))
+		l.fail(l.file(path, level), reasonRead, fmt.Errorf("%s: the symbolic link is broken", path))
 		return true
 	case err != nil:
 		l.fail(l.file(path, level), reasonRead, fmt.Errorf("%s: cannot be read: %w", path, linkError(err)))

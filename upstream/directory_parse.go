@@ -93,7 +93,7 @@ func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 		m.TypeUrl = m.Resources[0].TypeUrl
 	}
 	if m.TypeUrl == "" {
-		return nil, errors.New("type_url is missing, and there is no resource to take it from")
+		return nil, errors.New("type_url is missing, and there is no resource to derive it from")
 	}
 	// K11: equal files must result in equal bytes on every node. Bodies from text formats were
 	// marshalled deterministically when they were parsed.

@@ -94,7 +94,7 @@ func (s *dirSnapshot) status(own string) error {
 	}
 	l := s.level(own)
 	for _, t := range slices.Sorted(maps.Keys(l.unknown)) {
-		return fmt.Errorf("directory origin: nothing is known yet of what this file holds: %w", l.unknown[t])
+		return fmt.Errorf("directory: this file has no valid content yet: %w", l.unknown[t])
 	}
 	return nil
 }

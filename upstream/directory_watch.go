@@ -37,7 +37,7 @@ type dirNotify struct {
 func newDirNotify(cfg DirectoryConfig) (*dirNotify, error) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil, fmt.Errorf("directory origin: no file watches from the system: %w", err)
+		return nil, fmt.Errorf("directory: the system has no file watches left: %w", err)
 	}
 	return &dirNotify{
 		events: w.Events, errors: w.Errors,
@@ -106,7 +106,7 @@ func (n *dirNotify) add(dir string, log *slog.Logger) {
 		delete(n.failed, dir)
 	case !reported:
 		n.failed[dir] = struct{}{}
-		log.Warn("directory origin: a directory cannot be watched; changes are found by looking at times",
+		log.Warn("directory: cannot watch a directory; polling modification times",
 			"path", dir, "error", err, "every", rescanEvery)
 	}
 }
@@ -142,7 +142,7 @@ func (d *Directory) watch(ctx context.Context) {
 			}
 			continue
 		case err := <-d.notify.errors:
-			d.cfg.Logger.Warn("directory origin: change notices were lost; reading everything again", "path", d.cfg.Path, "error", err)
+			d.cfg.Logger.Warn("directory: change notifications were lost; reading the directory again", "path", d.cfg.Path, "error", err)
 			change.all = true
 			touch()
 			continue
@@ -195,7 +195,7 @@ func (d *Directory) keepLast(ctx context.Context, old *dirSnapshot, err error) {
 		return
 	}
 	d.metrics.failed(ctx, reasonRead)
-	d.cfg.Logger.Warn("directory origin: cannot be read; what was read last stays in force", "path", d.cfg.Path, "error", err)
+	d.cfg.Logger.Warn("directory: cannot be read; the last content stays active", "path", d.cfg.Path, "error", err)
 	s := *old
 	s.err, s.replaced = err, make(chan struct{})
 	d.replace(old, &s)
@@ -211,10 +211,10 @@ func (d *Directory) report(ctx context.Context) {
 		switch {
 		case f.err != nil && (f.changed || f.reported != msg):
 			d.metrics.failed(ctx, f.reason)
-			d.cfg.Logger.Warn("directory origin: a file cannot be used; its last good content stays in force",
+			d.cfg.Logger.Warn("directory: a file is unusable; its last valid content stays active",
 				"path", f.path, "error", f.err, "in_force", f.good != nil)
 		case f.err == nil && f.reported != "":
-			d.cfg.Logger.Info("directory origin: a file can be used again", "path", f.path)
+			d.cfg.Logger.Info("directory: a file is usable again", "path", f.path)
 		}
 		f.changed, f.reported = false, msg
 	}

@@ -125,7 +125,7 @@ func (l *sendLimit) halve(size int) bool {
 }
 
 // tooLarge is the error of names that the relay stops requesting.
-const tooLarge = "the control plane accepts no request with all names that clients of this key ask for"
+const tooLarge = "the control plane rejects a request with all subscribed names of this key"
 
 // exhausted handles the end of a stream whose server may have rejected a request as too large.
 // Delta requests become smaller. SotW requests, and requests to another node, can only become

@@ -144,4 +144,4 @@ func (r *runner) shareErrors(s *session, a *asked) {
 }
 
 // errCut is why a followed key has no stream to the control plane.
-var errCut = errors.New("the node that owns the key cannot reach the origin")
+var errCut = errors.New("the node that owns the key cannot reach the control plane")

@@ -125,7 +125,7 @@ func (j *journal) pingsReduced(was, now time.Duration) {
 	if now <= 0 {
 		every = "off"
 	}
-	j.logLocked(slog.LevelWarn, "the "+j.what+" ended a connection because of too many keepalive pings, pinging less often from now on",
+	j.logLocked(slog.LevelWarn, "the "+j.what+" closed a connection because of too many keepalive pings; pinging less often",
 		slog.String("keepalive_was", was.String()), slog.String("keepalive", every))
 }
 
@@ -133,7 +133,7 @@ func (j *journal) pingsReduced(was, now time.Duration) {
 func (j *journal) requestsReduced(was, now int) {
 	j.mu.Lock()
 	defer j.unlock()
-	j.logLocked(slog.LevelWarn, "the "+j.what+" may not have accepted a large request, dividing requests into smaller ones from now on",
+	j.logLocked(slog.LevelWarn, "the "+j.what+" may have rejected a large request; splitting requests",
 		slog.Int("bytes", was), slog.Int("limit", now))
 }
 
@@ -141,7 +141,7 @@ func (j *journal) requestsReduced(was, now int) {
 func (j *journal) shed(key, typeURL string, names int) {
 	j.mu.Lock()
 	defer j.unlock()
-	j.logSingleLocked(slog.LevelWarn, "the "+j.what+" does not accept a request with all names of a key, not asking for the newest ones that were never answered",
+	j.logSingleLocked(slog.LevelWarn, "the "+j.what+" rejects a request with all subscribed names of a key; unsubscribing from the newest unanswered names",
 		slog.String("key", shorten(key, 512)), slog.String("type", shorten(typeURL, 512)), slog.Int("names", names))
 }
 

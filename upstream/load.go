@@ -65,7 +65,7 @@ func (c *ControlPlane) report(ctx context.Context, o *load.Outlet, node *corev3.
 	case ctx.Err() != nil:
 	case status.Code(end.err) == codes.Unimplemented:
 		s.journal.loadRefused(end.err)
-		o.Refuse(fmt.Errorf("the control plane takes no load reports: %w", end.err))
+		o.Refuse(fmt.Errorf("the control plane accepts no load reports: %w", end.err))
 	case end.err != nil:
 		s.journal.loadFailed(end.err)
 	}

@@ -8,7 +8,7 @@ func (j *journal) loadRefused(err error) {
 	defer j.unlock()
 	if !j.noLoad {
 		j.noLoad = true
-		j.logLocked(slog.LevelInfo, "the "+j.what+" takes no load reports, asking again with backoff", errorAttr(err))
+		j.logLocked(slog.LevelInfo, "the "+j.what+" accepts no load reports; retrying with backoff", errorAttr(err))
 	}
 }
 
@@ -18,7 +18,7 @@ func (j *journal) loadRequested() {
 	defer j.unlock()
 	if j.noLoad {
 		j.noLoad = false
-		j.logLocked(slog.LevelInfo, "the "+j.what+" takes load reports now")
+		j.logLocked(slog.LevelInfo, "the "+j.what+" accepts load reports now")
 	}
 }
 

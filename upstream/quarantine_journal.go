@@ -30,7 +30,7 @@ func (j *journal) setQuarantined(key, typeURL string, on bool) {
 func (j *journal) quarantined(key, typeURL string, why error) {
 	j.mu.Lock()
 	defer j.unlock()
-	j.logSingleLocked(slog.LevelWarn, "the "+j.what+" seems not to know a type and ended the stream, asking for it on another one with backoff",
+	j.logSingleLocked(slog.LevelWarn, "the "+j.what+" seems not to know a type and ended the stream; requesting the type on a separate stream with backoff",
 		slog.String("key", shorten(key, 512)), slog.String("type", shorten(typeURL, 512)), errorAttr(why))
 }
 
@@ -38,7 +38,7 @@ func (j *journal) quarantined(key, typeURL string, why error) {
 func (j *journal) released(key, typeURL string) {
 	j.mu.Lock()
 	defer j.unlock()
-	j.logSingleLocked(slog.LevelInfo, "a type that was asked for on another stream does no harm to the "+j.what+", asking for it like for all others",
+	j.logSingleLocked(slog.LevelInfo, "a type from the separate stream no longer ends streams of the "+j.what+", requesting it on the main stream again",
 		slog.String("key", shorten(key, 512)), slog.String("type", shorten(typeURL, 512)))
 }
 

@@ -52,7 +52,7 @@ func (j *journal) unreachable(err error, keys int64) {
 	}
 	j.reach.since = time.Now()
 	if keys == 0 {
-		j.logLocked(slog.LevelWarn, "cannot connect to the "+j.what+"; clients that connect now get no new configuration, retrying with backoff", errorAttr(err))
+		j.logLocked(slog.LevelWarn, "cannot connect to the "+j.what+"; new clients get no configuration that is not cached; retrying with backoff", errorAttr(err))
 	}
 }
 
@@ -68,7 +68,7 @@ func (j *journal) reachable(keys int64) {
 	j.mu.Lock()
 	defer j.unlock()
 	if since := j.reach.since; !since.IsZero() && keys == 0 {
-		j.logLocked(slog.LevelInfo, "the "+j.what+" can be reached again", slog.String("down_for", time.Since(since).Round(time.Millisecond).String()))
+		j.logLocked(slog.LevelInfo, "the "+j.what+" is reachable again", slog.String("down_for", time.Since(since).Round(time.Millisecond).String()))
 	}
 	j.reach = reach{}
 }
@@ -174,7 +174,7 @@ func (s *server) try(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, io.EOF):
-		return fmt.Errorf("the server ended the stream %s at once, without an error", s.method)
+		return fmt.Errorf("the server ended the stream %s immediately without an error", s.method)
 	default:
 		return fmt.Errorf("the server refused the stream %s: %s: %s", s.method, state.Code(), state.Message())
 	}

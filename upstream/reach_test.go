@@ -72,7 +72,7 @@ func TestWatchUnreachable(t *testing.T) {
 		if got := cp.Problems(); len(got) > 0 {
 			t.Errorf("problems with a connection: %q", got)
 		}
-		if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "the control plane can be reached again") || !strings.Contains(text, "down_for=5h0m") {
+		if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "the control plane is reachable again") || !strings.Contains(text, "down_for=5h0m") {
 			t.Errorf("log, expected the return as the second line:\n%s", text)
 		}
 	})

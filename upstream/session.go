@@ -101,7 +101,7 @@ func (s *session) send(t *resource.Type, m proto.Message) {
 // limit.
 func sendWithin(limit time.Duration, stream grpc.ClientStream, cancel context.CancelCauseFunc, m proto.Message) error {
 	watchdog := time.AfterFunc(limit, func() {
-		cancel(fmt.Errorf("the server took no request for %v", limit))
+		cancel(fmt.Errorf("the server read no request for %v", limit))
 	})
 	defer watchdog.Stop()
 	return stream.SendMsg(m)

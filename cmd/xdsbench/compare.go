@@ -32,7 +32,7 @@ func (a *app) newRunCmd() *cobra.Command {
 // scenariosGiven refuses a command line without a scenario, or with more than may be.
 func scenariosGiven(args []string, most int) error {
 	if len(args) == 0 || len(args) > most {
-		return fmt.Errorf("expected a SCENARIO, got %d; 'xdsbench scenarios' lists those that there are", len(args))
+		return fmt.Errorf("expected a SCENARIO, got %d; 'xdsbench scenarios' lists them", len(args))
 	}
 	return nil
 }

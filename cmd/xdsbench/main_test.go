@@ -33,7 +33,7 @@ func TestUsage(t *testing.T) {
 		{"", 0, ""},
 		{"--help", 0, ""},
 		{"runn", 2, "xdsbench: unknown command \"runn\" for \"xdsbench\"\nSee 'xdsbench --help'.\n"},
-		{"run", 2, "xdsbench: expected a SCENARIO, got 0; 'xdsbench scenarios' lists those that there are\nSee 'xdsbench run --help'.\n"},
+		{"run", 2, "xdsbench: expected a SCENARIO, got 0; 'xdsbench scenarios' lists them\nSee 'xdsbench run --help'.\n"},
 		{"run steady storm", 2, "xdsbench: expected a SCENARIO, got 2; "},
 		{"compare", 2, "xdsbench: expected a SCENARIO, got 0; "},
 	} {

@@ -12,8 +12,8 @@ import (
 
 // What lists the things that commands are about.
 const (
-	keysHint    = "'xdsrelay keys' lists those that there are"
-	clientsHint = "'xdsrelay status' lists those that there are"
+	keysHint    = "'xdsrelay keys' lists the keys"
+	clientsHint = "'xdsrelay status' lists the clients"
 )
 
 // one takes one argument, and says what it is and how to find it where it is missing.

@@ -170,7 +170,7 @@ var goldenClientsAtFirst = []goldenClient{
 	{"delta-secret", "edge", xdstest.Delta, nil, nil, map[string][]string{xdstest.ClusterType: nil, xdstest.SecretType: {"private"}}},
 }
 
-// goldenUpdate is when the configuration has changed, by a clock that begins with the year 2000.
+// goldenUpdate is when configuration changed, by a clock that begins with the year 2000.
 const goldenUpdate = 45 * time.Second
 
 // rejectsUpdates rejects the clusters that have changed.

@@ -153,7 +153,7 @@ func (r *remote) unreached(err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w at %s: connection refused. Is one running here, and is this its admin port (admin.address)? --admin names another", errNobody, r.address)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return fmt.Errorf("what listens at %s does not speak TLS: expected --admin without https://", r.address)
+		return fmt.Errorf("what listens at %s does not use TLS: expected --admin without https://", r.address)
 	case strings.Contains(err.Error(), "remote error: tls: certificate required"): // said before or after the request was written
 		return fmt.Errorf("%w at %s: %w, of an authority that it trusts (admin.tls.ca_file): --admin-cert and --admin-key name it", errNobody, r.address, err)
 	case strings.Contains(err.Error(), "remote error: tls: "):

@@ -107,7 +107,7 @@ func (f *rights) tls() (*tls.Config, error) {
 		}
 	}
 	if (f.cert == "") != (f.key == "") {
-		return nil, usageError{errors.New("--admin-cert and --admin-key belong together: expected both, or neither")}
+		return nil, usageError{errors.New("--admin-cert and --admin-key are required together: set both or neither")}
 	}
 	if f.cert != "" {
 		cert, err := tls.LoadX509KeyPair(f.cert, f.key)

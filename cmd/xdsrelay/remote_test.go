@@ -60,7 +60,7 @@ func TestRemote(t *testing.T) {
 		{"keys --admin " + admin, 0, "test-cluster  ", ""},
 		{"keys test-cluster --admin " + admin, 0, "owner", ""},
 		{"keys nope --admin " + admin, 1, "", "xdsrelay: no node has the key \"nope\""},
-		{"release test-cluster --admin " + admin, 0, "nothing of key \"test-cluster\" is held back", ""},
+		{"release test-cluster --admin " + admin, 0, "no removals of key \"test-cluster\" are held", ""},
 		{"release nope --admin " + admin, 1, "", "xdsrelay: no node has the key \"nope\""},
 		{"reconnect --admin " + admin, 1, "", "xdsrelay: this node has no control plane"},
 		{"reconnect now --admin " + admin, 2, "", "xdsrelay: "},

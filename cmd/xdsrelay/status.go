@@ -301,7 +301,7 @@ func nobodyCalled(name string, found ops.Found) error {
 			fmt.Fprintf(&b, "\n  %s", printable(n))
 		}
 	default:
-		fmt.Fprintf(&b, "no client is called %q; 'xdsrelay status' lists those that there are", name)
+		fmt.Fprintf(&b, "no client is called %q; 'xdsrelay status' lists the clients", name)
 	}
 	for _, s := range found.Silent {
 		fmt.Fprintf(&b, "\nit may be on node %s, which did not answer: %s", printable(s.Node), printable(s.Error))

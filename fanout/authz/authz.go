@@ -118,7 +118,7 @@ func (g *Gate) decide(p *authorize.Policy, node *corev3.Node, c Client, again bo
 	if !again || !g.cfg.KeepUntrusted {
 		if err := c.trusted(); err != nil {
 			g.refuse("", "untrusted", node, c, again, err)
-			return status.Error(codes.Unauthenticated, "the certificate of this client is not good any more: "+err.Error())
+			return status.Error(codes.Unauthenticated, "the client's certificate is no longer valid: "+err.Error())
 		}
 	}
 	if node == nil {

@@ -50,7 +50,7 @@ func (l *refusalLog) refused(now time.Time, rule, reason, nodeID string, c Clien
 		if left > 0 {
 			attrs = append(attrs, slog.Int("left_out", left))
 		}
-		l.log.LogAttrs(context.Background(), slog.LevelWarn, "client not authorised", attrs...)
+		l.log.LogAttrs(context.Background(), slog.LevelWarn, "client not authorized", attrs...)
 	}
 }
 

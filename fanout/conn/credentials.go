@@ -37,7 +37,7 @@ func (serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.Au
 }
 
 func (serverCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("these credentials are a server's")
+	return nil, nil, errors.New("these credentials are for a server")
 }
 
 func (serverCredentials) Info() credentials.ProtocolInfo { return credentials.ProtocolInfo{} }
@@ -45,5 +45,5 @@ func (serverCredentials) Info() credentials.ProtocolInfo { return credentials.Pr
 func (c serverCredentials) Clone() credentials.TransportCredentials { return c }
 
 func (serverCredentials) OverrideServerName(string) error {
-	return errors.New("these credentials are a server's")
+	return errors.New("these credentials are for a server")
 }

@@ -30,7 +30,7 @@ func (a *Adapter) asTheyAre() []grpc.ServerOption {
 func (a *Adapter) refuseEncoded(srv any, gs grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	es, ok := grpc.ServerTransportStreamFromContext(gs.Context()).(interface{ RecvCompress() string })
 	if ok && es.RecvCompress() != "" && es.RecvCompress() != encoding.Identity {
-		err := status.Errorf(codes.Unimplemented, "requests in the encoding %q are not taken: send them uncompressed", es.RecvCompress())
+		err := status.Errorf(codes.Unimplemented, "requests in the encoding %q are not accepted: send them uncompressed", es.RecvCompress())
 		a.cfg.Refused(addrOf(gs.Context()), err)
 		return err
 	}
@@ -40,7 +40,7 @@ func (a *Adapter) refuseEncoded(srv any, gs grpc.ServerStream, _ *grpc.StreamSer
 // noInflating replaces gRPC's decompressor.
 type noInflating struct{}
 
-var errCompressed = errors.New(`requests in the encoding "gzip" are not taken: send them uncompressed`)
+var errCompressed = errors.New(`requests in the encoding "gzip" are not accepted: send them uncompressed`)
 
 func (noInflating) Do(io.Reader) ([]byte, error) { return nil, errCompressed }
 func (noInflating) Type() string                 { return gzipName }

@@ -34,14 +34,14 @@ func (l *Limiter) admit(v *Values, s Source) error {
 		return nil
 	}
 	if g.tight {
-		return l.refusals.refuse(Memory, s.String(), g.percent(), v.MemoryPercent, "% of this node's memory are in use")
+		return l.refusals.refuse(Memory, s.String(), g.percent(), v.MemoryPercent, "% of this node's memory limit is in use")
 	}
 	if g.ceiling == 0 {
 		return nil
 	}
 	starting, _ := l.arrivals.starting(time.Now(), v.SyncWithin)
 	if over(starting, g.ceiling) {
-		return l.refusals.refuse(NewStreams, s.String(), starting, g.ceiling, "streams are not in sync yet, as many as this node brings in sync within "+v.SyncWithin.String())
+		return l.refusals.refuse(NewStreams, s.String(), starting, g.ceiling, "streams are not in sync yet, which is what this node can bring in sync within "+v.SyncWithin.String())
 	}
 	return nil
 }

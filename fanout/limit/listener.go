@@ -133,7 +133,7 @@ func answerFirst(w io.Writer, r io.Reader, why string) error {
 	}
 }
 
-var errNoHTTP2 = errors.New("the connection does not begin as HTTP/2 does")
+var errNoHTTP2 = errors.New("the connection does not start with the HTTP/2 preface")
 
 // trailersOf encodes a gRPC response that is only a status.
 func trailersOf(why string) []byte {

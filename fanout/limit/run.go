@@ -85,9 +85,9 @@ func (l *Limiter) relieve(due relief, g *measurement, r Relief) {
 	before := l.measurement.Load()
 	if was := before != nil && before.tight; was != due.tight {
 		if due.tight {
-			log.Warn("memory is nearly used up: new streams are refused, and caches are emptied", "percent", g.percent(), "used", g.usage.used, "limit", g.usage.limit)
+			log.Warn("memory is near the limit: refusing new streams, emptying caches", "percent", g.percent(), "used", g.usage.used, "limit", g.usage.limit)
 		} else {
-			log.Info("enough memory is free again: new streams are accepted", "percent", g.percent())
+			log.Info("memory is below the limit again: accepting new streams", "percent", g.percent())
 		}
 	}
 	if !due.tight {
@@ -97,7 +97,7 @@ func (l *Limiter) relieve(due relief, g *measurement, r Relief) {
 	r.Shrink()
 	if due.shed {
 		if n := r.Shed(); n > 0 {
-			log.Warn("memory is nearly used up: the most expensive clients were shed", "clients", n, "percent", g.percent())
+			log.Warn("memory is near the limit: the clients with the highest memory use were shed", "clients", n, "percent", g.percent())
 		}
 	}
 	if due.collect {

@@ -59,7 +59,7 @@ func (w writer) check(m protoreflect.Message, nesting int) error {
 	d := m.Descriptor()
 	if unknown := m.GetUnknown(); len(unknown) > 0 {
 		number, _, _ := protowire.ConsumeTag(unknown)
-		return fmt.Errorf("%s has field %d, which this program does not know; gRPC clients are sent it as it is", d.FullName(), number)
+		return fmt.Errorf("%s has field %d, which this program does not know; gRPC clients receive it unchanged", d.FullName(), number)
 	}
 	if d.FullName() == "google.protobuf.Any" {
 		return w.checkAny(m.Get(d.Fields().ByNumber(1)).String(), m.Get(d.Fields().ByNumber(2)).Bytes(), nesting+1)
@@ -90,11 +90,11 @@ func (w writer) checkAny(url string, value []byte, nesting int) error {
 		return nil
 	}
 	if nesting > maxNesting {
-		return fmt.Errorf("more than %d messages lie in one another", maxNesting)
+		return fmt.Errorf("more than %d levels of nested messages", maxNesting)
 	}
 	t, err := w.types.FindMessageByURL(url)
 	if err != nil {
-		return fmt.Errorf("it holds a message of type %q, which this program does not know; gRPC clients are sent it as it is", url)
+		return fmt.Errorf("it holds a message of type %q, which this program does not know; gRPC clients receive it unchanged", url)
 	}
 	inner := t.New()
 	if err := proto.Unmarshal(value, inner.Interface()); err != nil {

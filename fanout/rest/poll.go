@@ -124,7 +124,7 @@ func (p *poll) sees(h cache.SubscriptionState, seen cache.Seen) cache.Seen {
 // stream of its own, and an answer without the resource would read as its removal.
 func private() *answer {
 	return refuse(codes.Unimplemented, http.StatusNotImplemented,
-		"what is asked for is meant for each client by itself, and cannot be polled: expected a gRPC stream")
+		"the requested type is private to each client and cannot be polled: use a gRPC stream")
 }
 
 // mustAnswer reports whether the client gets an answer with this content.
@@ -165,8 +165,8 @@ func (p *poll) nothing() *answer {
 		return &answer{status: http.StatusNotModified}
 	case h.Unreachable: // K15
 		return refuse(codes.Unavailable, http.StatusServiceUnavailable,
-			"the origin of the configuration cannot be reached, and nothing is known yet of what was asked for")
+			"the control plane is unreachable, and this node has no state of the requested resources yet")
 	}
 	return refuse(codes.Unavailable, http.StatusServiceUnavailable,
-		"the origin of the configuration has not answered yet for what was asked for")
+		"the control plane has not answered yet for the requested resources")
 }

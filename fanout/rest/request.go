@@ -123,7 +123,7 @@ func (s *Server) authorizeEarly(beginning []byte, by authz.Client) error {
 	})
 	switch {
 	case node == nil && err == nil:
-		return status.Errorf(codes.InvalidArgument, "the node does not end within the first %d bytes of the body, by which clients are authorized: send it first", fanout.FirstBytes)
+		return status.Errorf(codes.InvalidArgument, "the node does not end within the first %d bytes of the body, which authorization reads: send the node first", fanout.FirstBytes)
 	case !errors.Is(err, errFound):
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *Server) decode(r *http.Request, by authz.Client, t *resource.Type, body
 	case m.GetTypeUrl() != "" && m.GetTypeUrl() != t.URL: // H3
 		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, but this path serves %q", m.GetTypeUrl(), t.URL)
 	case m.GetNode() == nil: // H3
-		return nil, status.Error(codes.InvalidArgument, "node is missing: every request stands alone, so each has to say whose it is")
+		return nil, status.Error(codes.InvalidArgument, "node is missing: every poll requires it")
 	case len(m.GetResourceLocators()) > 0: // G9
 		return nil, status.Error(codes.InvalidArgument, "resource_locators are not supported: ask for resource_names")
 	case len(m.GetResourceNames()) > s.cfg.MaxNames:

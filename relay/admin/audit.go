@@ -46,7 +46,7 @@ func (cfg Config) audit(w http.ResponseWriter, r *http.Request, path string, nex
 	case answer.status >= http.StatusBadRequest:
 		result = "failed"
 	}
-	cfg.Log.Info("an operator gave an order", "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
+	cfg.Log.Info("operator command", "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
 		"identity", cfg.Access.identity(r), "result", result, "status", answer.status)
 }
 

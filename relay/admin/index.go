@@ -25,8 +25,16 @@ a { font-family: ui-monospace, monospace; }
 {{range .Pages}}<tr><td><a href="{{.Link}}">{{.Path}}</a></td><td>{{.Text}}</td></tr>
 {{end}}</table>
 <p>The pages of <code>/debug/</code> that show state are JSON with <a href="/debug/keys?format=json">?format=json</a> or <code>Accept: application/json</code>.</p>
-<p>A POST to <code>{{.ClientStatus}}</code> (a ClientStatusRequest as JSON, <code>{}</code> for everything) tells who has what, as the client status discovery service does.</p>
-<p>Orders are POSTs with the header <code>{{.RequestHeader}}: 1</code>, as <code>xdsrelay drain</code> and <code>xdsrelay release KEY</code> send them: <code>/drain</code> ends the node as SIGTERM does, <code>/release?key=</code> does the removals of a key that are held back, <code>/config/reload</code> reads the configuration again, <code>/reconnect</code> ends the pauses before the next attempts at control planes, <code>/log/level?part=&amp;level=</code> changes what is logged. <code>/tier/explain</code> says which key the Node in its body (as JSON) gets, and which node owns that.</p>
+<p>POST a ClientStatusRequest as JSON (<code>{}</code> selects everything) to <code>{{.ClientStatus}}</code> to get the state of clients and resources, as the client status discovery service reports it.</p>
+<p>Commands are POSTs with the header <code>{{.RequestHeader}}: 1</code>, as <code>xdsrelay drain</code> and <code>xdsrelay release KEY</code> send them.</p>
+<table>
+<tr><td><code>/drain</code></td><td>drains the node and exits, like SIGTERM</td></tr>
+<tr><td><code>/release?key=</code></td><td>applies the held removals of a key</td></tr>
+<tr><td><code>/config/reload</code></td><td>reads the configuration again</td></tr>
+<tr><td><code>/reconnect</code></td><td>retries control planes that are in backoff now</td></tr>
+<tr><td><code>/log/level?part=&amp;level=</code></td><td>sets the log level of a component</td></tr>
+<tr><td><code>/tier/explain</code></td><td>shows the key of the Node in the body (as JSON), and the owner of the key</td></tr>
+</table>
 </body>
 </html>
 `))

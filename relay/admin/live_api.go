@@ -18,7 +18,7 @@ import (
 // livePages are what the live page asks for.
 func (cfg Config) livePages(v *watcher) []page {
 	return []page{
-		{apiPath + "live", "", "the tier at a glance: nodes, clients by state, updates on their way, traffic, warnings", func(w http.ResponseWriter, r *http.Request) {
+		{apiPath + "live", "", "overview of the tier: nodes, clients by state, updates in flight, traffic, warnings", func(w http.ResponseWriter, r *http.Request) {
 			writeTagged(w, r, v.look(r.Context()))
 		}, nil},
 		{apiPath + "series", "", "the last hour of the tier, a sample every ten seconds; since is in seconds of Unix time", cfg.apiSeries, []string{paramSince}},

@@ -14,7 +14,7 @@ import (
 // logLevels shows which levels are logged.
 func (cfg Config) logLevels(w http.ResponseWriter, r *http.Request) {
 	if cfg.Levels == nil {
-		http.Error(w, "the log of this node is not its own", http.StatusNotFound)
+		http.Error(w, "this node does not own the log", http.StatusNotFound)
 		return
 	}
 	writeLevels(w, r, cfg.Levels)
@@ -41,7 +41,7 @@ func writeLevels(w http.ResponseWriter, r *http.Request, levels *logs.Levels) {
 // their own. It lasts until the node ends or its configuration is read again.
 func (cfg Config) setLogLevel(w http.ResponseWriter, r *http.Request) {
 	if cfg.Levels == nil {
-		http.Error(w, "the log of this node is not its own", http.StatusNotFound)
+		http.Error(w, "this node does not own the log", http.StatusNotFound)
 		return
 	}
 	var level slog.Level

@@ -23,7 +23,7 @@ const maxNode = 4 << 20
 func ordered(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(RequestHeader) == "" {
-			http.Error(w, "the header "+RequestHeader+" is missing: with it, as in "+RequestHeader+": 1, a request says that it comes from no web page", http.StatusForbidden)
+			http.Error(w, "the header "+RequestHeader+" is missing: set it, as in "+RequestHeader+": 1, to show that the request does not come from a web page", http.StatusForbidden)
 			return
 		}
 		next(w, r)
@@ -83,7 +83,7 @@ func (t Tier) release(w http.ResponseWriter, r *http.Request) {
 	}
 	switch done.Removals {
 	case 0:
-		writeText(w, "nothing of key "+strconv.Quote(key)+" is held back\n")
+		writeText(w, "no removals of key "+strconv.Quote(key)+" are held\n")
 	case 1:
 		writeText(w, "a removal of key "+strconv.Quote(key)+" that was held back is done\n")
 	default:
@@ -118,11 +118,11 @@ func (cfg Config) reconnect(w http.ResponseWriter, r *http.Request) {
 	n := cfg.Reconnect()
 	switch {
 	case n == 0:
-		http.Error(w, "this node has no control plane: its configuration comes from a directory", http.StatusConflict)
+		http.Error(w, "this node has no control plane: it reads configuration from a directory", http.StatusConflict)
 	case wantsJSON(r):
 		writeJSON(w, http.StatusAccepted, Reconnecting{n})
 	default:
 		w.WriteHeader(http.StatusAccepted)
-		writeText(w, "the node tries streams that wait before their next attempt now; control planes: "+strconv.Itoa(n)+"\n")
+		writeText(w, "reconnecting streams that are in backoff; control planes: "+strconv.Itoa(n)+"\n")
 	}
 }

@@ -37,12 +37,12 @@ func writeSettings(w http.ResponseWriter, r *http.Request, status int, s ops.Set
 	if s.File != "" {
 		from = Printable(s.File)
 	}
-	writeText(w, "in force since "+s.Read.UTC().Format(time.RFC3339)+", from "+from+"\n")
+	writeText(w, "active since "+s.Read.UTC().Format(time.RFC3339)+", from "+from+"\n")
 	if len(s.Restart) > 0 {
 		writeText(w, "changed, and waiting for a restart: "+Printable(strings.Join(s.Restart, ", "))+"\n")
 	}
 	if s.Refused != "" {
-		writeText(w, "refused at "+s.RefusedAt.UTC().Format(time.RFC3339)+", so that the one before stays in force:\n")
+		writeText(w, "refused at "+s.RefusedAt.UTC().Format(time.RFC3339)+", the previous configuration stays active:\n")
 		for line := range strings.Lines(s.Refused) {
 			writeText(w, "  "+Printable(strings.TrimRight(line, "\n"))+"\n")
 		}

@@ -83,7 +83,7 @@ func (t Tier) keys(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(all.Keys) == 0 {
-		writeText(w, "no keys: no client has come yet\n")
+		writeText(w, "no keys: no client has connected yet\n")
 	} else {
 		table(w, keyRows(all.Keys))
 		below(w, all.Silent)

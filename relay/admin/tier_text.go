@@ -59,11 +59,11 @@ func notes(n ops.NodeKey) string {
 func writeKey(w http.ResponseWriter, k ops.Key, silent []ops.Silent) {
 	owner := k.Owner
 	if owner == "" {
-		owner = "nobody: all nodes are about to end"
+		owner = "none: all nodes are draining"
 	}
 	writeText(w, "owner: "+Printable(owner)+"\n")
 	if len(k.Nodes) == 0 {
-		writeText(w, "no node has it: no client of it has come yet\n")
+		writeText(w, "no node has it: no client of it has connected yet\n")
 	} else {
 		writeText(w, "\n")
 		rows := keyRows([]ops.Key{k})
@@ -92,7 +92,7 @@ func (t Tier) unknownKey(ctx context.Context, key string, silent []ops.Silent) s
 	} else {
 		text += ";"
 	}
-	return text + " 'xdsrelay keys' lists those that there are\n" + silentText(silent)
+	return text + " 'xdsrelay keys' lists the keys\n" + silentText(silent)
 }
 
 // below sets what is said of silent nodes apart from a table.

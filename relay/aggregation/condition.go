@@ -169,10 +169,10 @@ func lintMatch(call ast.CallExpr) string {
 		}
 	case "startsWith", "endsWith", "contains":
 		if text == "" {
-			return name + `("") holds for every text`
+			return name + `("") matches every text`
 		}
 		if domain, is := strings.CutPrefix(text, "spiffe://"); is && name == "startsWith" && !strings.Contains(domain, "/") {
-			return fmt.Sprintf("holds for other trust domains that begin like this one, too: end it with a slash, %q", text+"/")
+			return fmt.Sprintf("also matches other trust domains with this prefix: end it with a slash, %q", text+"/")
 		}
 	}
 	return ""

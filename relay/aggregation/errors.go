@@ -77,7 +77,7 @@ func (e *CompileError) Snippet() string {
 type Reason string
 
 const (
-	// NoNodeID: the first request names no node id (B1).
+	// NoNodeID: the first request has no node id (B1).
 	NoNodeID Reason = "no_node_id"
 	// BadNode: the Node is larger than any rule may be asked to read, has an id or
 	// a cluster that is too long to be kept, or announces more client features than

@@ -47,7 +47,7 @@ func TestExplainRefusals(t *testing.T) {
 		{&corev3.Node{Id: "i"}, []Outcome{Failed, NotReached}, "refused: rule a: match: no such key: env (InvalidArgument)"},
 		{testNode(t), []Outcome{NoMatch, NoMatch}, "refused: no aggregation rule matches this client (PermissionDenied)"},
 		{testNode(t, func(n *corev3.Node) { n.Cluster = "b" }), []Outcome{NoMatch, Failed}, "refused: rule b: key: no such key: none (InvalidArgument)"},
-		{nil, []Outcome{NotReached, NotReached}, "refused: the first request names no node id (InvalidArgument)"},
+		{nil, []Outcome{NotReached, NotReached}, "refused: the first request has no node id (InvalidArgument)"},
 	} {
 		ex := rs.Explain(tc.node, Peer{})
 		if len(ex.Rules) != 2 || ex.Rules[0].Outcome != tc.want[0] || ex.Rules[1].Outcome != tc.want[1] {

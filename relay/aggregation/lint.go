@@ -46,7 +46,7 @@ func lintLoop(tree *ast.AST, c ast.ComprehensionExpr) string {
 	}
 	over, into := tree.GetType(c.IterRange().ID()), tree.GetType(c.AccuInit().ID())
 	if over.Kind() == types.MapKind && into.Kind() == types.ListKind {
-		return "makes a list out of a map, whose order changes from one evaluation to the next; select keys by name"
+		return "makes a list of a map, whose order differs between evaluations; select keys by name"
 	}
 	return ""
 }
@@ -55,7 +55,7 @@ func lintCall(call ast.CallExpr) string {
 	args := call.Args()
 	switch call.FunctionName() {
 	case "join", "format":
-		return call.FunctionName() + "() is not available, as its result has no bound; use + to put strings together"
+		return call.FunctionName() + "() is not available, as its result has no bound; use + to concatenate strings"
 	case "matches":
 		// Matching is linear in the text, compiling is not linear in the pattern.
 		if _, ok := literal(args[len(args)-1]); !ok {

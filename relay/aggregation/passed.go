@@ -156,7 +156,7 @@ func parsePass(checked *cel.Ast) ([]path, *issue) {
 		return nil, &issue{1, 1, `is not a field, expected one like user_agent_name, locality.region, metadata.team or metadata["a.b"]`}
 	}
 	if r.path[0] == "client_features" {
-		return nil, &issue{1, 1, "client_features need no passing: those that change payloads are always part of key and upstream Node"}
+		return nil, &issue{1, 1, "client_features are not needed here: those that change payloads are always part of the key and the upstream Node"}
 	}
 	paths, err := passable(r.path)
 	if err != nil {

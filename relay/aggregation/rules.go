@@ -164,7 +164,7 @@ func Vet(node *corev3.Node) error {
 
 func vet(node *corev3.Node) *Refusal {
 	if node.GetId() == "" {
-		return &Refusal{Reason: NoNodeID, Detail: "the first request names no node id"} // B1
+		return &Refusal{Reason: NoNodeID, Detail: "the first request has no node id"} // B1
 	}
 	if n := proto.Size(node); n > MaxNodeBytes {
 		return &Refusal{Reason: BadNode, Detail: fmt.Sprintf("the node has %d bytes, expected at most %d", n, MaxNodeBytes)}

@@ -184,8 +184,8 @@ func TestRefusals(t *testing.T) {
 		reason Reason
 		text   string
 	}{
-		{"no node (B1)", DefaultRule(), nil, NoNodeID, "the first request names no node id"},
-		{"no id (B1)", DefaultRule(), &corev3.Node{Cluster: "c"}, NoNodeID, "the first request names no node id"},
+		{"no node (B1)", DefaultRule(), nil, NoNodeID, "the first request has no node id"},
+		{"no id (B1)", DefaultRule(), &corev3.Node{Cluster: "c"}, NoNodeID, "the first request has no node id"},
 		{"missing metadata", Rule{Name: "X", Key: "node.metadata.env"}, &corev3.Node{Id: "a"}, RuleFailed, "rule X: key: no such key: env"},
 		{"missing below", Rule{Name: "X", Key: "node.metadata.team.x"}, testNode(t), RuleFailed, "rule X: key: no such key: x"},
 		{"failing match", Rule{Name: "X", Match: `node.metadata.nope == "1"`, Key: `"k"`}, testNode(t), RuleFailed, "rule X: match: no such key: nope"},

@@ -37,7 +37,7 @@ func (r *Refusal) Error() string {
 	case Failed:
 		return "rule " + r.Rule + " of authorize cannot be asked about this client: " + r.detail
 	}
-	return "no rule of authorize allows this client to be what its node says (tried: " + r.detail + ")"
+	return "no rule of authorize allows this client's Node (tried: " + r.detail + ")"
 }
 
 // GRPCStatus lets a handler return a Refusal as it is.
@@ -53,7 +53,7 @@ func inWords(err error) string {
 	case strings.Contains(text, "no such overload"), strings.Contains(text, "gives "):
 		return "a value in its metadata is of another type than the rule expects"
 	case strings.Contains(text, "cost limit"), strings.Contains(text, "memory limit"):
-		return "that would take too long"
+		return "it would take too long"
 	case strings.Contains(text, "index out of bounds"), strings.Contains(text, "no such attribute"):
 		return "it has fewer values than the rule expects"
 	}

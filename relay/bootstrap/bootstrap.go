@@ -57,7 +57,7 @@ const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
 // check says what is missing or contradicts itself.
 func (o Options) check() error {
 	if len(o.Addresses) == 0 {
-		return errors.New("there is no address of a relay, expected at least one host:port")
+		return errors.New("the relay's address is missing: expected at least one host:port")
 	}
 	for _, a := range o.Addresses {
 		if _, _, err := split(a); err != nil {
@@ -65,10 +65,10 @@ func (o Options) check() error {
 		}
 	}
 	if o.NodeID == "" {
-		return errors.New("the client has no node id, and clients need one each")
+		return errors.New("the client's node id is missing")
 	}
 	if (o.TLS.CertFile == "") != (o.TLS.KeyFile == "") {
-		return errors.New("the client's certificate and its key go together, and only one of them is given")
+		return errors.New("the client's certificate and key are required together, and only one is set")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // ErrTooOld says that a client is so far behind that the removals it missed are no longer known. It
 // has to start over on another stream.
-var ErrTooOld = errors.New("too far behind: removals since the client's last response are no longer known")
+var ErrTooOld = errors.New("too far behind: removals since the client's last response are unknown")
 
 // Position is what a client has of a table: all changes up to generation Gen, all removals up to
 // generation Removed, which lags behind while removals are held back for make-before-break (E2),

@@ -30,7 +30,7 @@ type Upstream struct {
 
 var (
 	errIdle     = errors.New("the key has had no clients for the linger time")
-	errUnwanted = errors.New("nothing has been wanted of the origin for the linger time")
+	errUnwanted = errors.New("no client has subscribed to anything of this control plane for the linger time")
 )
 
 // Upstream returns the combined state of the upstream streams: connected if all streams with demand

@@ -73,7 +73,7 @@ func (g *Group) Cut(stream int) bool {
 	return stream >= 0 && stream < len(g.streams) && g.unreachable(1<<stream)
 }
 
-// wakePeers notifies other nodes that a control plane can be reached again.
+// wakePeers notifies other nodes that a control plane is reachable again.
 func (g *Group) wakePeers() {
 	if n, _ := g.Peers(); n == 0 {
 		return

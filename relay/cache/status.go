@@ -55,7 +55,7 @@ type Problem struct {
 }
 
 // staleMessage is the problem of restored content until a control plane has confirmed it.
-const staleMessage = "restored from the last known good state: the origin has not sent it since"
+const staleMessage = "restored from last known good: the control plane has not confirmed it"
 
 // maxProblems bounds the rejected names that a table remembers besides those that it has or asks
 // for by name, and maxMessage the length of the reason.

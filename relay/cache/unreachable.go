@@ -6,7 +6,7 @@ import (
 )
 
 // errUnreachable is the error for names whose control plane cannot be asked.
-const errUnreachable = "the relay cannot reach the origin of this resource"
+const errUnreachable = "the relay cannot reach the control plane of this resource"
 
 // GiveUp sends an error to all subscribers of those names of w of which nothing is known and whose
 // control plane cannot be reached: once until it is back (K15). The cost is proportional to the

@@ -28,13 +28,13 @@ const maxRequest = 1 << 20
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
-		http.Error(w, "the request cannot be read: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "cannot read the request: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	req := &statusv3.ClientStatusRequest{}
 	if len(body) > 0 {
 		if err := (protojson.UnmarshalOptions{RecursionLimit: resource.MaxNesting}).Unmarshal(body, req); err != nil {
-			http.Error(w, "the request is no ClientStatusRequest: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, "the request is not a ClientStatusRequest: "+err.Error(), http.StatusBadRequest)
 			return
 		}
 	}

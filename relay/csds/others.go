@@ -142,6 +142,6 @@ func (p *pages) silent(o Other, why error) error {
 	p.begin(&corev3.Node{Id: o.Name, UserAgentName: "xdsrelay"}, "")
 	return p.add(&statusv3.ClientConfig_GenericXdsConfig{
 		ConfigStatus: statusv3.ConfigStatus_UNKNOWN,
-		ErrorState:   &adminv3.UpdateFailureState{Details: "this node of the tier did not answer, so its clients are missing here: " + text},
+		ErrorState:   &adminv3.UpdateFailureState{Details: "a node of the tier did not answer; its clients are missing here: " + text},
 	})
 }

@@ -69,7 +69,7 @@ func slowloris(t *testing.T, s *stage) {
 		w.body(id, []byte{b})
 		<-time.After(firstRequest / 10)
 	}
-	w.refused(id, code(codes.DeadlineExceeded)+"no request came within the first-request timeout")
+	w.refused(id, code(codes.DeadlineExceeded)+"no request arrived within the first-request timeout")
 	w.close()
 	// Streams that say nothing.
 	w = s.wire(t, false)
@@ -77,7 +77,7 @@ func slowloris(t *testing.T, s *stage) {
 	for range size(200, 5000) {
 		last = w.open(sotwMethod)
 	}
-	w.refused(last, code(codes.DeadlineExceeded)+"no request came within the first-request timeout", code(codes.ResourceExhausted), "REFUSED_STREAM")
+	w.refused(last, code(codes.DeadlineExceeded)+"no request arrived within the first-request timeout", code(codes.ResourceExhausted), "REFUSED_STREAM")
 	w.close()
 }
 

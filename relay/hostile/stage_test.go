@@ -18,9 +18,6 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// good is how many clients watch the node, one half of each variant.
-const good = 200
-
 // spec is what the origin serves.
 var spec = content.Spec{Keys: 4, Clusters: 4, Listeners: 2}
 

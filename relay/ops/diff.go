@@ -90,9 +90,9 @@ func (l Local) diff(c at) *ClientDiff {
 	}
 	if g := l.group(c.Key); g != nil {
 		if up := g.Upstream(); !up.Connected {
-			note := "the node has no stream to the origin of the key: it is compared with what was last heard"
+			note := "the node has no upstream stream for the key: the comparison uses its last state"
 			if up.Err != nil {
-				note = fmt.Sprintf("the node has had no stream to the origin of the key since %s: it is compared with what was last heard (%s)",
+				note = fmt.Sprintf("the node has had no upstream stream for the key since %s: the comparison uses its last state (%s)",
 					up.Since.UTC().Format(time.RFC3339), redact.Text(up.Err.Error()))
 			}
 			out.Notes = append(out.Notes, note)

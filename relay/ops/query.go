@@ -76,7 +76,7 @@ func ParseQuery(v url.Values) (q Query, err error) {
 	if text := v.Get(paramPage); text != "" {
 		var c cursor
 		if err := readToken(text, &c); err != nil {
-			return q, fmt.Errorf("%s: expected what the page before gave as next", paramPage)
+			return q, fmt.Errorf("%s: expected the value of next from the previous page", paramPage)
 		}
 		q.after, q.silent = &c.After, c.Silent
 	}

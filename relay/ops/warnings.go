@@ -47,11 +47,11 @@ func (o *Observed) warnings(rejections []Rejection) []Warning {
 	all = append(all, o.Members.absences()...)
 	for _, m := range o.Members.Members {
 		if m.Draining {
-			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s is draining: it hands its keys over, sends its clients away, and ends", m.Name), "", time.Time{})
+			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s is draining: it hands over its keys, drains its clients and exits", m.Name), "", time.Time{})
 		}
 	}
 	for _, m := range o.Members.Strays {
-		add(levelError, "node", m.Name, fmt.Sprintf("Node %s serves clients and is no member of the tier any more: can it reach Redis?", m.Name), "", time.Time{})
+		add(levelError, "node", m.Name, fmt.Sprintf("Node %s serves clients but left the tier: check its connection to Redis", m.Name), "", time.Time{})
 	}
 	all = append(all, differences(o.Members)...)
 	all = append(all, o.Members.skews()...)
@@ -105,7 +105,7 @@ func (m Members) absences() (all []Warning) {
 				w.Text += fmt.Sprintf("; it last had %s", count(one.Clients, "stream"))
 			}
 		case one.Draining:
-			w.Text = fmt.Sprintf("Node %s, which tier.members names, has ended", one.Name)
+			w.Text = fmt.Sprintf("Node %s, which tier.members names, has exited", one.Name)
 		default:
 			w.Level, w.Text = levelError, fmt.Sprintf("Node %s, which tier.members names, does not answer", one.Name)
 		}
@@ -123,7 +123,7 @@ func differences(m Members) (all []Warning) {
 		}
 		all = append(all, Warning{
 			Level: levelWarning, Kind: "differs", Node: d.Node, Since: d.Since,
-			Text:   fmt.Sprintf("Node %s has another configuration than node %s, in what all nodes must have in common", d.Node, d.From),
+			Text:   fmt.Sprintf("Node %s has a different configuration than node %s, in settings that must be equal on all nodes", d.Node, d.From),
 			Detail: detail,
 		})
 	}
@@ -149,54 +149,54 @@ func (a *NodeState) warnings() (all []Warning) {
 		all = append(all, Warning{Level: level, Kind: kind, Node: a.Node, Text: text, Detail: detail, Since: since})
 	}
 	if s := a.Settings; s.Refused != "" {
-		add(levelError, "config", fmt.Sprintf("Node %s refused its new configuration; the one before stays in force", a.Node), s.Refused, s.RefusedAt)
+		add(levelError, "config", fmt.Sprintf("Node %s rejected its new configuration; the previous one stays active", a.Node), s.Refused, s.RefusedAt)
 	}
 	if fields := a.Settings.Restart; len(fields) > 0 {
-		add(levelWarning, "config", fmt.Sprintf("Node %s has to be restarted for a part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
+		add(levelWarning, "config", fmt.Sprintf("Node %s requires a restart for part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
 	}
 	switch r := a.Redis; {
 	case r != nil && r.Problem != "":
-		add(levelError, "redis", fmt.Sprintf("Node %s cannot use Redis: %s; clients are served all the same", a.Node, r.Problem), r.Hint+"; Redis answered: "+r.Error, r.Since)
+		add(levelError, "redis", fmt.Sprintf("Node %s cannot use Redis: %s; clients are still served", a.Node, r.Problem), r.Hint+"; Redis answered: "+r.Error, r.Since)
 	case r != nil && !r.Up:
-		add(levelError, "redis", fmt.Sprintf("Redis is out of reach for node %s; clients are served all the same", a.Node), r.Error, r.Since)
+		add(levelError, "redis", fmt.Sprintf("Redis is unreachable from node %s; clients are still served", a.Node), r.Error, r.Since)
 	case r != nil && r.Error != "":
-		add(levelError, "redis", fmt.Sprintf("Redis refuses what node %s asks of it", a.Node), r.Error, r.Since)
+		add(levelError, "redis", fmt.Sprintf("Redis rejects commands of node %s", a.Node), r.Error, r.Since)
 	}
 	if len(a.Foreign) > 0 {
 		add(levelError, "redis", fmt.Sprintf("Node %s sees nodes of another tier in Redis under its own prefix", a.Node),
 			"give each tier its own tier.redis.prefix, or nodes of one tier the same token file; they are: "+strings.Join(a.Foreign, ", "), a.ForeignSince)
 	}
 	if !a.Unheard.IsZero() {
-		add(levelWarning, "node", fmt.Sprintf("Node %s cannot find out who is in the tier, and goes by what was so then", a.Node), "", a.Unheard)
+		add(levelWarning, "node", fmt.Sprintf("Node %s cannot read the list of nodes of the tier, and uses the last known one", a.Node), "", a.Unheard)
 	}
 	for _, c := range a.Certificates {
 		switch {
 		case c.Ended:
-			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s has ended; who verifies it does not connect", a.Node, c.Use), "", c.Until)
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s expired; clients that verify it cannot connect", a.Node, c.Use), "", c.Until)
 		case c.Early:
-			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s is good from %s on; who verifies it does not connect", a.Node, c.Use, c.From.UTC().Format(time.RFC3339)), "", time.Time{})
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s is not valid before %s; clients that verify it cannot connect", a.Node, c.Use, c.From.UTC().Format(time.RFC3339)), "", time.Time{})
 		default:
-			add(levelWarning, "certificate", fmt.Sprintf("The certificate of node %s for %s ends at %s, and has not been renewed", a.Node, c.Use, c.Until.UTC().Format(time.RFC3339)), "", time.Time{})
+			add(levelWarning, "certificate", fmt.Sprintf("The certificate of node %s for %s expires at %s and has not been renewed", a.Node, c.Use, c.Until.UTC().Format(time.RFC3339)), "", time.Time{})
 		}
 	}
 	k := a.Keys
 	switch {
 	case !a.CutSince.IsZero():
-		text := fmt.Sprintf("Node %s cannot reach the origin", a.Node)
+		text := fmt.Sprintf("Node %s cannot reach the control plane", a.Node)
 		if k.Down > 0 {
-			text += fmt.Sprintf(", and has no stream for %s; clients keep what they have", count(k.Down, "key"))
+			text += fmt.Sprintf(", and has no stream for %s; clients keep their last configuration", count(k.Down, "key"))
 		}
 		add(levelError, aboutOrigin, text, strings.Join(a.Unreachable, "\n"), a.CutSince)
 	case k.Down == 0 && len(a.Unreachable) > 0: // by another server, or for nobody yet
 		add(levelWarning, aboutOrigin, fmt.Sprintf("Node %s cannot reach a server of the control plane", a.Node), strings.Join(a.Unreachable, "\n"), time.Time{})
 	case k.Down > 0:
-		add(levelError, aboutOrigin, fmt.Sprintf("Node %s has no stream for %s; clients keep what they have", a.Node, count(k.Down, "key")), k.DownError, k.DownSince)
+		add(levelError, aboutOrigin, fmt.Sprintf("Node %s has no stream for %s; clients keep their last configuration", a.Node, count(k.Down, "key")), k.DownError, k.DownSince)
 	}
 	if len(a.Problems) > 0 {
 		add(levelError, "files", fmt.Sprintf("Node %s cannot use files of its directory", a.Node), strings.Join(a.Problems, "\n"), time.Time{})
 	}
 	if len(a.Apart) > 0 {
-		add(levelWarning, "types", fmt.Sprintf("Clients of node %s ask for types that the control plane seems not to know; it ends the streams on which it is asked for them", a.Node), strings.Join(a.Apart, "\n"), time.Time{})
+		add(levelWarning, "types", fmt.Sprintf("Clients of node %s subscribe to types that the control plane seems not to know: it ends streams that request them", a.Node), strings.Join(a.Apart, "\n"), time.Time{})
 	}
 	if k.Empty > 0 {
 		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no node of the tier that could be asked has it", a.Node, count(k.Empty, "key")), "", time.Time{})

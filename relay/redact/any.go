@@ -32,7 +32,7 @@ func (r *Redactor) Any(a *anypb.Any) bool { return r.walk(a.ProtoReflect(), 0) }
 func JSON(body []byte) ([]byte, error) {
 	a := &anypb.Any{}
 	if err := proto.Unmarshal(body, a); err != nil {
-		return nil, fmt.Errorf("a resource that is no google.protobuf.Any: %w", err)
+		return nil, fmt.Errorf("a resource that is not a google.protobuf.Any: %w", err)
 	}
 	new(Redactor).Any(a)
 	return protojson.Marshal(a)

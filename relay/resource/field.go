@@ -27,7 +27,7 @@ type field struct {
 	count  int    // number of fields in raw; see eachRun
 }
 
-var errMalformed = errors.New("the protobuf encoding is cut off or malformed")
+var errMalformed = errors.New("the protobuf encoding is truncated or malformed")
 
 // eachField calls f for every field of the message b, in their order.
 func eachField(b []byte, f func(field) error) error { return eachRun(b, noTag, f) }

@@ -17,7 +17,7 @@ const MaxNesting = 100
 // the stream of every client that receives it, after each reconnect.
 func readable(m proto.Message, part []byte) error {
 	if err := (proto.UnmarshalOptions{RecursionLimit: MaxNesting, DiscardUnknown: true}).Unmarshal(part, m); err != nil {
-		return fmt.Errorf("clients could not read it: %w", err)
+		return fmt.Errorf("clients cannot decode it: %w", err)
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func (r *Response) addResources(raw [][]byte, delta bool, earlier Earlier) {
 		}
 		key := Canonical(res.Name)
 		if _, twice := seen[key]; err == nil && twice {
-			err = errors.New("the name stands twice in one response") // B29
+			err = errors.New("the name appears twice in one response") // B29
 		}
 		if err != nil {
 			if res.Name == "" {

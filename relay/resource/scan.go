@@ -22,7 +22,7 @@ type Counts struct {
 }
 
 // errEnough ends a count.
-var errEnough = errors.New("there are more than anybody wants to know")
+var errEnough = errors.New("too many")
 
 // Count counts the entries of an encoded request of a variant. It allocates nothing, and stops when
 // any of the numbers exceeds most.

@@ -23,10 +23,10 @@ type Client struct {
 // error that names it.
 func NewClient(cfg Config, log *slog.Logger) (*Client, error) {
 	if cfg.spiffe() && cfg.CAFile == "" && len(cfg.PeerIDs) == 0 {
-		return nil, errors.New("there are SPIFFE bundles, and nothing says which ids the server may have: any workload of those trust domains could stand in for it")
+		return nil, errors.New("SPIFFE bundles without expected ids: any workload of those trust domains could impersonate the server")
 	}
 	if cfg.ServerName != "" && len(cfg.PeerIDs) > 0 {
-		return nil, errors.New("there are both the server's name and its SPIFFE ids, expected one of them")
+		return nil, errors.New("both a server name and SPIFFE ids are set: expected one of them")
 	}
 	s, err := cfg.source(log)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *clientCredentials) ClientHandshake(ctx context.Context, authority strin
 }
 
 func (c *clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("these credentials are a client's")
+	return nil, nil, errors.New("these credentials are for a client")
 }
 
 func (c *clientCredentials) Info() credentials.ProtocolInfo {
@@ -94,5 +94,5 @@ func (c *clientCredentials) Info() credentials.ProtocolInfo {
 func (c *clientCredentials) Clone() credentials.TransportCredentials { return c }
 
 func (c *clientCredentials) OverrideServerName(string) error {
-	return errors.New("the server's name is that of the configuration")
+	return errors.New("the server name is set by the configuration")
 }

@@ -59,7 +59,7 @@ func (c *Config) spiffe() bool { return len(c.Bundles) > 0 || c.Workload != nil 
 // source makes the source of what is configured. The files are read.
 func (c *Config) source(log *slog.Logger) (*source, error) {
 	if (c.CertFile == "") != (c.KeyFile == "") {
-		return nil, fmt.Errorf("certificate %q and key %q belong together: expected both, or neither", c.CertFile, c.KeyFile)
+		return nil, fmt.Errorf("certificate %q and key %q are required together: set both or neither", c.CertFile, c.KeyFile)
 	}
 	ids := make([]idPattern, len(c.PeerIDs))
 	for i, text := range c.PeerIDs {

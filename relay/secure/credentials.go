@@ -82,7 +82,7 @@ func (c *Credentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthI
 
 // ClientHandshake implements [credentials.TransportCredentials].
 func (c *Credentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("these credentials are a server's")
+	return nil, nil, errors.New("these credentials are for a server")
 }
 
 // Info implements [credentials.TransportCredentials].
@@ -96,5 +96,5 @@ func (c *Credentials) Clone() credentials.TransportCredentials { return c }
 
 // OverrideServerName implements [credentials.TransportCredentials].
 func (c *Credentials) OverrideServerName(string) error {
-	return errors.New("these credentials are a server's")
+	return errors.New("these credentials are for a server")
 }

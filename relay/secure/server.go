@@ -27,7 +27,7 @@ type Server struct {
 // cannot be used, with an error that names it.
 func NewServer(cfg Config, log *slog.Logger) (*Server, error) {
 	if cfg.CertFile == "" && cfg.Workload == nil {
-		return nil, errors.New("there is no certificate, which a server needs")
+		return nil, errors.New("the server's certificate is missing")
 	}
 	s, err := cfg.source(log)
 	if err != nil {
@@ -40,7 +40,7 @@ func NewServer(cfg Config, log *slog.Logger) (*Server, error) {
 	case cfg.ClientAuth == ClientAuthNone, cfg.ClientAuth == ClientAuthDefault && !verifies:
 		server.asks = tls.NoClientCert
 	case !verifies:
-		return nil, errors.New("clients are asked for certificates, and there is no authority to verify them with")
+		return nil, errors.New("client certificates are requested, but there is no authority to verify them")
 	case cfg.ClientAuth == ClientAuthOptional:
 		server.asks = tls.VerifyClientCertIfGiven
 	default:

@@ -67,10 +67,10 @@ func (w *Watched[T]) Get() T {
 	switch {
 	case err == nil && w.failed != "":
 		w.failed = ""
-		w.log.Info("files can be used again", "files", w.paths)
+		w.log.Info("files are usable again", "files", w.paths)
 	case err != nil && err.Error() != w.failed:
 		w.failed = err.Error()
-		w.log.Error("files changed and cannot be used; what was read before stays", "files", w.paths, "error", err)
+		w.log.Error("files changed and cannot be used; keeping the previous content", "files", w.paths, "error", err)
 	}
 	return w.value
 }

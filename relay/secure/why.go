@@ -30,8 +30,8 @@ func Why(err error) (word, hint string) {
 var alerts = []struct{ text, word, says string }{
 	{"expired certificate", "expired", "has expired or is not valid yet"},
 	{"revoked certificate", "certificate", "was revoked"},
-	{"unknown certificate authority", "unknown_authority", "comes from an authority that is unknown there"},
-	{"certificate required", "no_certificate", "is required there, and none of an authority that is trusted there was shown"},
+	{"unknown certificate authority", "unknown_authority", "is from an authority that is unknown there"},
+	{"certificate required", "no_certificate", "is required there, and none from an authority that is trusted there was sent"},
 	{"unsupported certificate", "certificate", "is of a kind that is not supported there"},
 	{"bad certificate", "certificate", "is not accepted there; check its names, use and authority"},
 	{"unknown certificate", "certificate", "is not accepted there; check its names, use and authority"},
@@ -58,16 +58,16 @@ func causeOf(err error, other, own string) cause {
 	case errors.As(err, &network) && network.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return cause{"timeout", fmt.Sprintf("the %s did not finish the handshake in time", other)}
 	case errors.As(err, &record):
-		return cause{"plaintext", fmt.Sprintf("the %s does not speak TLS", other)}
+		return cause{"plaintext", fmt.Sprintf("the %s does not use TLS", other)}
 	case says("unsupported versions", "protocol version not supported"):
 		if other == "server" {
-			return cause{"version", `the server speaks an older version of TLS only; allow it with tls.min_version: "1.2"`}
+			return cause{"version", `the server supports only an older version of TLS; allow it with tls.min_version: "1.2"`}
 		}
-		return cause{"version", `the client speaks an older version of TLS: raise its greatest version (Envoy: tls_maximum_protocol_version: TLSv1_3), or allow tls.min_version: "1.2"`}
+		return cause{"version", `the client supports only an older version of TLS: raise its maximum version (Envoy: tls_maximum_protocol_version: TLSv1_3), or allow tls.min_version: "1.2"`}
 	case says("application protocol", "ALPN"):
 		return cause{"protocol", fmt.Sprintf("the %s does not offer HTTP/2 (ALPN h2)", other)}
 	case says("didn't provide a certificate"):
-		return cause{"no_certificate", fmt.Sprintf("the %s shows no certificate of an authority that is trusted here (tls.ca_file), and one is required", other)}
+		return cause{"no_certificate", fmt.Sprintf("the %s sent no certificate from an authority that is trusted here (tls.ca_file), and one is required", other)}
 	}
 	return verification(err, text, other)
 }
@@ -83,7 +83,7 @@ func verification(err error, text, other string) cause {
 	which := fmt.Sprintf("the %s certificate", other)
 	switch {
 	case errors.As(err, &authority), strings.Contains(text, "unknown authority"):
-		return cause{"unknown_authority", which + " comes from an authority that is not trusted here; add it to tls.ca_file, or show another certificate there"}
+		return cause{"unknown_authority", which + " is from an authority that is not trusted here; add the authority to tls.ca_file, or use another certificate"}
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired, strings.Contains(text, "has expired"):
 		return cause{"expired", which + " has expired or is not valid yet; renew it there, and check the clocks"}
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:

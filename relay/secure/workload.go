@@ -76,7 +76,7 @@ func (w *Workload) OnX509ContextUpdate(c *workloadapi.X509Context) {
 // OnX509ContextWatchError notes that it does not answer. It is asked again.
 func (w *Workload) OnX509ContextWatchError(err error) {
 	if !w.away.Swap(true) {
-		w.log.Error("the Workload API does not answer; what it said last stays", "address", w.address, "error", err)
+		w.log.Error("the Workload API does not answer; keeping its last response", "address", w.address, "error", err)
 	}
 }
 

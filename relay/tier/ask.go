@@ -85,7 +85,7 @@ func (t *Tier) Ask(ctx context.Context, m shard.Member, path string) ([]byte, er
 		return t.answer(ctx, path)
 	}
 	if t.cfg.Peers == nil {
-		return nil, errors.New("this node is on its own")
+		return nil, errors.New("this node has no peers")
 	}
 	return t.cfg.Peers.Ask(ctx, m, path)
 }
@@ -94,7 +94,7 @@ func (t *Tier) Ask(ctx context.Context, m shard.Member, path string) ([]byte, er
 func (t *Tier) answer(ctx context.Context, path string) ([]byte, error) {
 	at, err := url.Parse(path)
 	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "the question cannot be read: %v", err)
+		return nil, status.Errorf(codes.InvalidArgument, "cannot read the question: %v", err)
 	}
 	t.handlers.mu.Lock()
 	asked, ok := t.handlers.byPath[at.Path]

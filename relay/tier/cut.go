@@ -24,7 +24,7 @@ func (t *Tier) warm(ctx context.Context) {
 	}
 }
 
-// watchOrigin announces that this node cannot reach the origin although keys need it, and withdraws
+// watchOrigin announces that this node cannot reach the control plane although keys need it, and withdraws
 // that as soon as it can. Until then it keeps trying to connect: all keys may have moved to other
 // nodes, so nothing else would.
 func (t *Tier) watchOrigin(ctx context.Context) {
@@ -46,7 +46,7 @@ func (t *Tier) watchOrigin(ctx context.Context) {
 	}
 }
 
-// CutSince returns since when this node cannot reach the origin; zero if it can, or if this has not
+// CutSince returns since when this node cannot reach the control plane; zero if it can, or if this has not
 // been announced yet.
 func (t *Tier) CutSince() time.Time {
 	if since := t.cutSince.Load(); since != nil {
@@ -57,11 +57,11 @@ func (t *Tier) CutSince() time.Time {
 
 // cut announces that the origin is unreachable, and returns when it is reachable again or ctx ends.
 func (t *Tier) cut(ctx context.Context) {
-	t.cfg.Logger.Warn("the origin is out of reach of this node, and its keys go to others that reach it")
+	t.cfg.Logger.Warn("this node cannot reach the control plane; its keys move to nodes that can")
 	t.Announce(func(s *shard.Status) { s.Cut = true })
 	if t.cfg.Origin.AwaitReady(ctx) != nil {
 		return // ctx has ended
 	}
-	t.cfg.Logger.Info("this node reaches the origin again")
+	t.cfg.Logger.Info("this node can reach the control plane again")
 	t.Announce(func(s *shard.Status) { s.Cut = false })
 }

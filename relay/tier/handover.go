@@ -52,7 +52,7 @@ func (t *Tier) PassOn(ctx context.Context, groups []*cache.Group) (left int) {
 		sending.Go(func() {
 			defer func() { <-slots }()
 			if err := t.passOn(ctx, g, owner); err != nil {
-				t.cfg.Logger.Warn("what is held of a key could not be handed over to another node", "key", g.Key, "node", owner.Name, "error", err)
+				t.cfg.Logger.Warn("handing over the state of a key failed", "key", g.Key, "node", owner.Name, "error", err)
 				mu.Lock()
 				defer mu.Unlock()
 				left++

@@ -196,7 +196,7 @@ func readHeld(text []byte, key string) (h Holding, all []cache.Snapshot, err err
 // answerAdopt answers adoptPath.
 func (t *Tier) answerAdopt(ctx context.Context, query url.Values) (any, error) {
 	if t.cfg.Adopt == nil || t.cfg.Peers == nil {
-		return nil, status.Error(codes.Unimplemented, "this node keeps nothing for others")
+		return nil, status.Error(codes.Unimplemented, "this node stores no state for other nodes")
 	}
 	key := query.Get(paramKey)
 	if err := checkKey(key); err != nil {
@@ -236,9 +236,9 @@ func (t *Tier) handsOver(name, address string) (from shard.Member, err error) {
 	case name == "" || name == t.Self().Name:
 		return from, status.Errorf(codes.InvalidArgument, "%s: expected the name of another node of the tier", paramFrom)
 	case !t.cfg.PeersProven:
-		return from, status.Errorf(codes.PermissionDenied, "%s: expected the name of another member of the tier, since the peer port of this node requires neither a token nor certificates", paramFrom)
+		return from, status.Errorf(codes.PermissionDenied, "%s: expected the name of another node of the tier, since the peer port of this node requires neither a token nor certificates", paramFrom)
 	case !shard.IsAddress(address):
-		return from, status.Errorf(codes.InvalidArgument, "%s: expected the name of another member of the tier, or the peer address of the node as host:port in %s", paramFrom, paramAt)
+		return from, status.Errorf(codes.InvalidArgument, "%s: expected the name of another node of the tier, or the peer address of the node as host:port in %s", paramFrom, paramAt)
 	}
 	return from, nil
 }

@@ -121,9 +121,9 @@ func (p *peer) heard(err error, asked time.Time) {
 	log := p.owner.cfg.Logger
 	if p.since = asked; err == nil {
 		p.since = time.Time{}
-		log.Info("another node is there", "node", p.member.Name, "address", p.member.Peer)
+		log.Info("peer connected", "node", p.member.Name, "address", p.member.Peer)
 	} else {
-		log.Warn("another node is out of reach", "node", p.member.Name, "address", p.member.Peer, "error", err)
+		log.Warn("peer unreachable", "node", p.member.Name, "address", p.member.Peer, "error", err)
 	}
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -103,7 +103,7 @@ func (p *Peers) use(m shard.Member) *peer {
 	defer p.mu.Unlock() // held until it is used: retain closes unused connections
 	one, err := p.atLocked(m)
 	if err != nil {
-		p.cfg.Logger.Error("another node cannot be connected with", "node", m.Name, "address", m.Peer, "error", err)
+		p.cfg.Logger.Error("cannot connect to a peer", "node", m.Name, "address", m.Peer, "error", err)
 		return &peer{owner: p, member: m, since: time.Now().Add(-time.Hour), changed: make(chan struct{})}
 	}
 	one.join()

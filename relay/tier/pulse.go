@@ -78,10 +78,10 @@ func (t *Tier) missedBeats(ctx context.Context, to Pulse, m missed, most time.Du
 		// A suspended machine looks like a clock that was set, but its content is old.
 		to.Doubt()
 		if by := m.slept - m.stopped; to.ClockSet(ctx, by, now.Add(-m.stopped)) {
-			t.cfg.Logger.Warn("the clock of this node was set forward while the process ran, as the clocks of other nodes show", "by", by.Round(time.Millisecond).String())
+			t.cfg.Logger.Warn("the clock of this node was set forward while the process ran, according to the clocks of other nodes", "by", by.Round(time.Millisecond).String())
 			return
 		}
 	}
-	t.cfg.Logger.Warn("this process did not run for a while, or its clock was set; clients wait until the control plane or another node has confirmed what they get", "for", gap)
+	t.cfg.Logger.Warn("this process was suspended, or its clock was set; clients wait until the control plane or another node confirms the content", "for", gap)
 	to.Slept(now.Add(-m.slept))
 }

@@ -54,7 +54,7 @@ func (t *Tier) answerRemoved(_ context.Context, query url.Values) (any, error) {
 	}
 	if len(removed) > 0 {
 		if n := g.RemoveHeld(leg, removed); n > 0 {
-			t.cfg.Logger.Info("removals that were held back are done, since another node has done them", "key", g.Key, "removals", n)
+			t.cfg.Logger.Info("held removals applied: another node applied them", "key", g.Key, "removals", n)
 		}
 	}
 	return heldBack{Names: g.HeldBack(leg)}, nil

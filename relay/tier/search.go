@@ -281,7 +281,7 @@ func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Memb
 				a.err = nil // its release does not know the question, so it has no content for others
 			case err == nil:
 				if _, a.held, a.err = readHeld(text, key); a.err != nil {
-					t.cfg.Logger.Warn("what another node holds of a key cannot be used", "key", key, "node", m.Name, "error", a.err)
+					t.cfg.Logger.Warn("cannot use the state of a key from another node", "key", key, "node", m.Name, "error", a.err)
 				}
 			}
 			answers <- a
@@ -309,7 +309,7 @@ func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Memb
 		}
 	}
 	if taken = take(all) || taken; taken {
-		t.cfg.Logger.Info("a key lacked content that other nodes hold; it is served unconfirmed until the control plane answers", "key", key)
+		t.cfg.Logger.Info("a key lacked content that other nodes have; serving it unconfirmed until the control plane answers", "key", key)
 	}
 	return met, silent
 }

@@ -24,7 +24,7 @@ func exceeds(b []byte) (line int, problem string) {
 		line++
 		if bytes.HasPrefix(text, []byte("---")) || bytes.HasPrefix(text, []byte("...")) {
 			if documents++; documents > maxDocuments {
-				return line, "one more YAML document begins here, expected one"
+				return line, "a second YAML document begins here, expected one"
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func ToJSON(data []byte, limits Limits) (*JSON, error) {
 		return nil, err
 	}
 	if root == nil {
-		return nil, fail(At{}, "there is no document in the file")
+		return nil, fail(At{}, "the file has no document")
 	}
 	j := &JSON{most: limits.Bytes}
 	if err := j.value(root); err != nil {
@@ -47,7 +47,7 @@ func (j *JSON) Position(line int) At {
 // emit writes one token, which is from a position.
 func (j *JSON) emit(at *At, s string) error {
 	if len(j.Text)+len(s) > j.most {
-		return fail(*at, "the document grows beyond %s with its aliases written out", size(j.most))
+		return fail(*at, "the document exceeds %s with its aliases written out", size(j.most))
 	}
 	j.Text = append(append(j.Text, s...), '\n')
 	j.at = append(j.at, at)

@@ -241,5 +241,5 @@ func (h *Heads) trace(key string, heads map[string]Head, now time.Time) {
 // loseLocked records that another node has claimed a key. The check claims it again later.
 func (h *Heads) loseLocked(o *owned, now time.Time) {
 	o.lose(now)
-	h.cfg.Logger.Debug("another node has claimed a key that this one takes for its own", "key", o.key, "again_after", o.after.Sub(now))
+	h.cfg.Logger.Debug("another node claimed a key that this node owns", "key", o.key, "again_after", o.after.Sub(now))
 }

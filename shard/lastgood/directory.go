@@ -80,14 +80,14 @@ func NewDirectoryOn(disk Disk, path string, limit int, log *slog.Logger) (*Direc
 		}
 	}
 	if foreign > 0 {
-		log.Warn("the directory of the last known good state holds what is no record; it is left alone", "directory", path, "files", foreign)
+		log.Warn("the last known good directory has a file that is not a record; ignoring it", "directory", path, "files", foreign)
 	}
 	return d, nil
 }
 
 func (d *Directory) remove(name string) {
 	if err := d.disk.Remove(filepath.Join(d.path, name)); err != nil {
-		d.log.Warn("an old file of the last known good state cannot be removed", "error", err)
+		d.log.Warn("cannot remove an old file of the last known good state", "error", err)
 	}
 }
 
@@ -121,11 +121,11 @@ func (d *Directory) Save(_ context.Context, key, url, text string, sealed []byte
 		d.noteLocked(name, url, text, sealed != nil)
 		if d.failed != "" {
 			d.failed = ""
-			d.log.Info("the last known good state can be written again", "directory", d.path)
+			d.log.Info("last known good can be written again", "directory", d.path)
 		}
 	case kind(err) != d.failed:
 		d.failed = kind(err)
-		d.log.Error("the last known good state cannot be written; clients are served all the same", "directory", d.path, "error", err)
+		d.log.Error("cannot write last known good; clients are still served", "directory", d.path, "error", err)
 	}
 	return err
 }
@@ -224,7 +224,7 @@ func (d *Directory) Load(_ context.Context, key string, take func(sealed []byte)
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		d.log.Error("the last known good state of a key cannot be read", "error", err)
+		d.log.Error("cannot read the last known good state of a key", "error", err)
 	}
 	return nil // a retry would not help
 }

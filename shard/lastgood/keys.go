@@ -70,7 +70,7 @@ func keysIn(content []byte) (ring keyring, err error) {
 			return ring, fmt.Errorf("line %d: expected %d bytes in base64 after the ID", n, keySize)
 		}
 		if _, twice := ring.byID[string(id)]; twice {
-			return ring, fmt.Errorf("line %d: the ID stands there twice", n)
+			return ring, fmt.Errorf("line %d: the ID appears twice", n)
 		}
 		if ring.byID[string(id)], err = newCipher(key); err != nil {
 			return ring, fmt.Errorf("line %d: %w", n, err)

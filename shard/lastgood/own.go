@@ -201,7 +201,7 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	k.metrics.size(len(sealed))
 	if w.skipReason != "" {
 		w.skippedMark, w.skipReason = "", ""
-		k.cfg.Logger.Info("a type of a key is kept again", "key", o.key, "type", t.Type.URL)
+		k.cfg.Logger.Info("a type of a key is stored as last known good again", "key", o.key, "type", t.Type.URL)
 	}
 	w.mark, w.at, w.updates = mark, time.Now(), e.Updates
 	w.hasTTLs = slices.ContainsFunc(kept.Resources, func(r cache.SnapshotResource) bool { return !r.Expires.IsZero() })
@@ -253,7 +253,7 @@ func (o *owned) skip(ctx context.Context, t *cache.Table, w *stored, mark string
 		k.metrics.wrote(outcomeUnencrypted)
 	}
 	if w.skipReason != why.Error() {
-		k.cfg.Logger.Warn("a type of a key is not kept as last known good state", "key", o.key, "type", t.Type.URL, "reason", why)
+		k.cfg.Logger.Warn("a type of a key is not stored as last known good", "key", o.key, "type", t.Type.URL, "reason", why)
 	}
 	w.mark, w.skippedMark, w.skipReason, w.hasTTLs = "", mark, why.Error(), false
 	return nil

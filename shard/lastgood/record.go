@@ -265,4 +265,4 @@ func eachField(b []byte, f func(n protowire.Number, number uint64, v []byte) err
 	return nil
 }
 
-var errCutOff = errors.New("the record cannot be read: it is cut off, or was never one")
+var errCutOff = errors.New("cannot read the record: truncated or not a record")

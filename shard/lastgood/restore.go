@@ -71,7 +71,7 @@ func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 		}
 	})
 	if types > 0 {
-		k.cfg.Logger.Info("the last known good state of a key was found; it is served until the origin answers", "key", g.Key, "types", types, "from", oldest)
+		k.cfg.Logger.Info("last known good state of a key restored; serving it until the control plane answers", "key", g.Key, "types", types, "from", oldest)
 	}
 	return err
 }
@@ -137,5 +137,5 @@ func (k *Keeper) unusable(key string, err error) {
 		return
 	}
 	k.logged[err.Error()] = time.Now()
-	k.cfg.Logger.Error("a record of the last known good state cannot be used, and is not served; others may be like it", "key", key, "error", err)
+	k.cfg.Logger.Error("a last known good record is unusable and is not served; others may be affected", "key", key, "error", err)
 }

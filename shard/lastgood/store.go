@@ -29,7 +29,7 @@ type Mark struct {
 }
 
 // errFenced is the error of a Save by a node that does not own the key any more.
-var errFenced = errors.New("another node has taken the key over")
+var errFenced = errors.New("another node took over the key")
 
 // errUnclaimed is the error of a Save before the key is claimed in Redis.
 var errUnclaimed = errors.New("the key is not claimed yet")

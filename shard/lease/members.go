@@ -191,7 +191,7 @@ func (m *Members) Leave(ctx context.Context) error {
 		select {
 		case <-time.After(m.soon()):
 		case <-ctx.Done():
-			return fmt.Errorf("members: leave: %w; the others see it when the lease ends, after %s", err, m.cfg.Lease)
+			return fmt.Errorf("members: leave: %w; the other nodes notice when the lease expires, after %s", err, m.cfg.Lease)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (m *Members) showLocked() { m.current.Set(append(m.book.members(), m.self))
 func record(m shard.Member) (string, error) {
 	text, err := json.Marshal(m)
 	if most := maxRecord - secure.SignatureSize; err == nil && len(text) > most {
-		err = fmt.Errorf("what the node says of itself takes %d bytes, expected %d at most", len(text), most)
+		err = fmt.Errorf("the node's own record takes %d bytes, expected %d at most", len(text), most)
 	}
 	return string(text), err
 }

@@ -47,7 +47,7 @@ func TestLifecycle(t *testing.T) {
 	c.sees("b", "c")
 	c.Close() // as if it had died
 	if b.member("c").Name == "" {
-		t.Error("c went before its lease ended")
+		t.Error("c went before its lease expired")
 	}
 }
 

@@ -92,7 +92,7 @@ func (m *Members) call(ctx context.Context) error {
 			left = append(left, e) // it ended before it could announce the end of its drain
 			continue
 		}
-		m.cfg.Logger.Warn("node disappeared from the tier without draining: its lease ended", "member", e.Name, "peer", e.Peer)
+		m.cfg.Logger.Warn("node disappeared from the tier without draining: its lease expired", "member", e.Name, "peer", e.Peer)
 	}
 	for _, l := range left {
 		m.current.NoteLeaver(l)
@@ -127,12 +127,12 @@ func (m *Members) noteNameLocked(a answer) {
 		if a.taken {
 			for _, f := range a.found {
 				if f.member.Name == m.self.Name {
-					m.cfg.Logger.Error("another node goes by this node's name and started later; the name is its own, and this node owns no keys",
+					m.cfg.Logger.Error("another node has the same name and started later; it owns the name, and this node owns no keys",
 						"name", m.self.Name, "peer", f.member.Peer)
 				}
 			}
 		} else {
-			m.cfg.Logger.Info("no other node goes by this node's name any more", "name", m.self.Name)
+			m.cfg.Logger.Info("no other node has this node's name anymore", "name", m.self.Name)
 		}
 	}
 	if !a.taken {

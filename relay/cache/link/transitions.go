@@ -15,7 +15,7 @@ const (
 	Restart
 	// News: the caller signals that what the stream lacks may have changed.
 	News
-	// Back: the control plane can be reached again, which other nodes wait for.
+	// Back: the control plane is reachable again, which other nodes wait for.
 	Back
 )
 

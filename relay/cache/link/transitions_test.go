@@ -86,6 +86,6 @@ var (
 		"the content is confirmed again; after an interruption of 5s at most, it counts as confirmed all the time",
 		"the time in the phase begins",
 		"what the stream lacks may have changed",
-		"other nodes that wait for the control plane are notified that it can be reached again",
+		"other nodes that wait for the control plane are notified that it is reachable again",
 	}
 )
