@@ -14,9 +14,10 @@ import (
 // TestCompare takes targets through a scenario, with few clients and real
 // processes, and holds that what is measured can be right and is kept.
 func TestCompare(t *testing.T) {
-	// As the tests themselves are built: with the profile, each package of the relay
-	// would be compiled once more for this test alone.
+	// As most tests are built: with the profile, or with cgo for the race detector, each
+	// package of the relay would be compiled once more for this test alone.
 	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -pgo=off")
+	t.Setenv("CGO_ENABLED", "0")
 	dir := t.TempDir()
 	code, stdout, stderr := command(t, "compare", "check", "--clients", "10", "--resources", "5", "--rounds", "1", "--duration", "400ms", "--interval", "100ms", "--keep", dir, "--against", dir)
 	if code != exitOK {
