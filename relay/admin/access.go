@@ -69,7 +69,7 @@ func (a Access) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		is := a.roleOf(r)
 		if is == noRole && !open[r.URL.Path] {
-			a.refuse(w, r, http.StatusUnauthorized, "missing or unknown token: send it as \"Authorization: Bearer TOKEN\", or as the password in a browser")
+			a.refuse(w, r, http.StatusUnauthorized, "no token that this port accepts: programs send it in the header Authorization (scheme Bearer), browsers as the password")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), roleKey{}, is)))

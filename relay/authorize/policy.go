@@ -103,8 +103,8 @@ func compileMatch(env *aggregation.Env, config Rule) (*aggregation.Condition, []
 	}
 	c, issues := env.Condition(config.Match)
 	if c != nil && !config.Deny && !c.ReadsClient() {
-		issues = []aggregation.Issue{{Line: 1, Column: 1, Message: "lets in every client that says the right thing about itself: " +
-			`compare what node says with peer, or write for which listener that is enough, as in listener == "default" && (…)`}}
+		issues = []aggregation.Issue{{Line: 1, Column: 1, Message: "allows every client that claims the right Node: " +
+			`compare node with peer, or name the listener where the claim is enough, as in listener == "default" && (…)`}}
 	}
 	return c, issues
 }

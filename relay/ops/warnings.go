@@ -70,7 +70,7 @@ func (o *Observed) warnings(rejections []Rejection) []Warning {
 		for i := range rejections {
 			why[i] = rejections[i].String()
 		}
-		add(levelError, AboutClients, "", fmt.Sprintf("%s %s what was sent", count(rejecting, "client"), verb), strings.Join(why, "\n"), time.Time{})
+		add(levelError, AboutClients, "", fmt.Sprintf("%s %s the newest configuration", count(rejecting, "client"), verb), strings.Join(why, "\n"), time.Time{})
 	}
 	slices.SortStableFunc(all, func(a, b Warning) int { return cmp.Compare(a.Level, b.Level) })
 	return all
@@ -87,7 +87,7 @@ func silences(silent []Silent) (all []Warning) {
 	for _, s := range silent {
 		text := fmt.Sprintf("Node %s does not answer", s.Node)
 		if s.Clients > 0 {
-			text += fmt.Sprintf("; how its %s stand is not known", count(s.Clients, "stream"))
+			text += fmt.Sprintf("; the state of its %s is unknown", count(s.Clients, "stream"))
 		}
 		all = append(all, Warning{Level: levelError, Kind: AboutSilence, Node: s.Node, Text: text, Detail: s.Error, Since: s.Since})
 	}
@@ -205,7 +205,7 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_good.directory or tier.redis", a.Node), a.LastGood, a.LastGoodSince)
 	}
 	if k.Stale > 0 {
-		add(levelWarning, "stale", fmt.Sprintf("Node %s serves the last known good state of %s, which the origin has not confirmed", a.Node, count(k.Stale, "key")), "", time.Time{})
+		add(levelWarning, "stale", fmt.Sprintf("Node %s serves the last known good state of %s, which the control plane has not confirmed", a.Node, count(k.Stale, "key")), "", time.Time{})
 	}
 	if k.Held > 0 {
 		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; 'xdsrelay release KEY' does them", a.Node, count(k.Held, "key")), "", time.Time{})

@@ -42,7 +42,7 @@ func TestWarnings(t *testing.T) {
 		got = append(got, w.Level+" "+w.Kind+" "+w.Text+" | "+w.Detail)
 	}
 	want := []string{
-		"error silence Node d does not answer; how its 9 streams stand is not known | no route",
+		"error silence Node d does not answer; the state of its 9 streams is unknown | no route",
 		"error node Node e, which tier.members names, does not answer | refused",
 		"error config Node a rejected its new configuration; the previous one stays active | line 3: bad",
 		"error redis Redis is unreachable from node a; clients are still served | no answer",
@@ -51,23 +51,23 @@ func TestWarnings(t *testing.T) {
 		"error empty Node a has no configuration for 2 keys with clients: the control plane is unreachable, and no node of the tier that could be asked has it | ",
 		"error last_good Node a cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_good.directory or tier.redis | no space left",
 		"error node Node a is not ready for clients | no key has any state",
-		"error redis Redis refuses what node b asks of it | READONLY",
-		"error certificate The certificate of node c for origin is good from 1970-01-01T02:00:00Z on; who verifies it does not connect | ",
+		"error redis Redis rejects commands of node b | READONLY",
+		"error certificate The certificate of node c for origin is not valid before 1970-01-01T02:00:00Z; clients that verify it cannot connect | ",
 		"error certificate The certificate of node c for tier.peer expired; clients that verify it cannot connect | ",
 		"error origin Node c cannot reach the control plane, and has no stream for 1 key; clients keep their last configuration | 10.0.0.1:1: refused",
 		"error redis Node h cannot use Redis: Redis requires a password; clients are still served | set one; Redis answered: NOAUTH no",
-		"error clients 1 client rejects what was sent | ",
+		"error clients 1 client rejects the newest configuration | ",
 		"warning node Node f disappeared without draining, and does not answer | no answer",
 		"warning node Node g, which tier.members names, has exited | refused",
 		"warning node Node b is draining: it hands over its keys, drains its clients and exits | ",
 		"warning differs Node b has a different configuration than node a, in settings that must be equal on all nodes | authorize, origin",
 		"warning config Node a requires a restart for part of its configuration | listen.address",
 		"warning node Node a cannot read the list of nodes of the tier, and uses the last known one | ",
-		"warning stale Node a serves the last known good state of 1 key, which the origin has not confirmed | ",
+		"warning stale Node a serves the last known good state of 1 key, which the control plane has not confirmed | ",
 		"warning held Node a holds back removals of 3 keys; 'xdsrelay release KEY' does them | ",
 		"warning origin Node b cannot reach a server of the control plane | 10.0.0.2:1: refused",
-		"warning certificate The certificate of node c for listen ends at 1970-01-01T01:00:00Z, and has not been renewed | ",
-		"warning types Clients of node c ask for types that the control plane seems not to know; it ends the streams on which it is asked for them | x.Y",
+		"warning certificate The certificate of node c for listen expires at 1970-01-01T01:00:00Z and has not been renewed | ",
+		"warning types Clients of node c subscribe to types that the control plane seems not to know: it ends streams that request them | x.Y",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("warnings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -81,7 +81,7 @@ func TestWatchFailure(t *testing.T) {
 	if got := w.Get(); got != "better" {
 		t.Errorf("got %q, expected the new content", got)
 	}
-	if n := log.lines("can be used again"); n != 1 {
+	if n := log.lines("are usable again"); n != 1 {
 		t.Errorf("%d lines say that it is good again, expected one:\n%s", n, log)
 	}
 

@@ -23,13 +23,13 @@ func TestHandshakeFailuresNameTheSide(t *testing.T) {
 		{name: "client certificate expired", client: func(s *side) { s.expire(t, mesh, "web") },
 			word: "expired", atServer: "the client certificate has expired", atUs: "the server rejected this side's client certificate: it has expired"},
 		{name: "client certificate of another authority", client: func(s *side) { ca := s.CAFile; s.rotate(other, "web"); s.keep(t, ca, mesh) },
-			word: "no_certificate", atServer: "no certificate of an authority that is trusted here", atUs: "client certificate: it is required there, and none of an authority that is trusted there"},
+			word: "no_certificate", atServer: "no certificate from an authority that is trusted here", atUs: "client certificate: it is required there, and none from an authority that is trusted there"},
 		{name: "no client certificate", client: func(s *side) { s.CertFile, s.KeyFile = "", "" },
-			word: "no_certificate", atServer: "the client shows no certificate", atUs: "client certificate: it is required there"},
+			word: "no_certificate", atServer: "the client sent no certificate", atUs: "client certificate: it is required there"},
 		{name: "server certificate expired", server: func(s *side) { s.expire(t, mesh, "127.0.0.1") },
 			word: "server_certificate", atServer: "the client rejected this side's server certificate", atUs: "the server certificate has expired"},
 		{name: "server certificate of another authority", server: func(s *side) { ca := s.CAFile; s.rotate(other, "127.0.0.1"); s.keep(t, ca, mesh) },
-			word: "server_certificate", atServer: "the client rejected this side's server certificate", atUs: "the server certificate comes from an authority that is not trusted here"},
+			word: "server_certificate", atServer: "the client rejected this side's server certificate", atUs: "the server certificate is from an authority that is not trusted here"},
 		{name: "server certificate for another name", server: func(s *side) { s.rotate(mesh, "10.9.9.9") },
 			word: "server_certificate", atServer: "the client rejected this side's server certificate", atUs: "the server certificate is for another name"},
 	} {
@@ -97,7 +97,7 @@ func TestHandshakeFailuresNameTheSide(t *testing.T) {
 		if err == nil {
 			t.Fatal("the server let it in")
 		}
-		if word, hint := secure.Why(err); word != "unknown_authority" || !strings.Contains(hint, "the client certificate comes from an authority that is not trusted here") {
+		if word, hint := secure.Why(err); word != "unknown_authority" || !strings.Contains(hint, "the client certificate is from an authority that is not trusted here") {
 			t.Errorf("the server says %q, %q of %v", word, hint, err)
 		}
 	})
@@ -109,7 +109,7 @@ func TestHandshakeFailuresNameTheSide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.Dial(t.Context(), "tcp", old); err == nil || !strings.Contains(err.Error(), "the server speaks an older version of TLS") {
+		if _, err := client.Dial(t.Context(), "tcp", old); err == nil || !strings.Contains(err.Error(), "the server supports only an older version of TLS") {
 			t.Errorf("%v", err)
 		}
 	})
