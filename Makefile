@@ -128,7 +128,7 @@ screenshots: build redis ## take the pictures of the live page and of a terminal
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it
 	bin/xdsrelay demo $(ARGS)
 
-.PHONY: deploy-check image sbom
+.PHONY: deploy-check image sbom release
 
 deploy-check: build redis ## check what is in deploy/: chart, manifests, alerts, dashboards, image
 	bash .ci/prometheus
@@ -138,7 +138,7 @@ deploy-check: build redis ## check what is in deploy/: chart, manifests, alerts,
 # ARGS='-push registry.example.com/xdsrelay:v1' pushes it, too.
 image: ## make bin/xdsrelay-image.tar, an OCI image for amd64 and arm64, without Docker
 	for arch in amd64 arm64; do \
-	  GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' \
+	  GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' \
 	    -o bin/linux-$$arch/xdsrelay ./cmd/xdsrelay || exit 1; \
 	done
 	cd deploy/verify && $(GO) run ./image -program linux/amd64=$(CURDIR)/bin/linux-amd64/xdsrelay -program linux/arm64=$(CURDIR)/bin/linux-arm64/xdsrelay \
@@ -147,6 +147,20 @@ image: ## make bin/xdsrelay-image.tar, an OCI image for amd64 and arm64, without
 
 sbom: build ## list what bin/xdsrelay is made of in bin/xdsrelay.cdx.json (CycloneDX)
 	cd deploy/verify && $(GO) run ./sbom -version '$(VERSION)' $(CURDIR)/bin/xdsrelay >$(CURDIR)/bin/xdsrelay.cdx.json
+
+# Reproducible: paths and build times are not in the programs, and the archives have the time of the
+# commit. SHA256SUMS lists all files; each program has its bill of materials (CycloneDX).
+RELEASE := bin/release
+release: ## build archives for linux and darwin, amd64 and arm64, with checksums and bills of materials, into bin/release
+	rm -rf $(RELEASE) && mkdir -p $(RELEASE)
+	for os in linux darwin; do for arch in amd64 arm64; do \
+	  name=xdsrelay-$(VERSION)-$$os-$$arch && mkdir $(RELEASE)/$$name && cp LICENSE README.md $(RELEASE)/$$name/ && \
+	  GOOS=$$os GOARCH=$$arch $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(RELEASE)/$$name/ ./cmd/xdsrelay && \
+	  (cd deploy/verify && $(GO) run ./sbom -version '$(VERSION)' $(CURDIR)/$(RELEASE)/$$name/xdsrelay) >$(RELEASE)/$$name.cdx.json && \
+	  tar --sort=name --mtime="@$$(git log -1 --format=%ct 2>/dev/null || echo 0)" --owner=0 --group=0 --numeric-owner -C $(RELEASE) -cf - $$name | gzip -n >$(RELEASE)/$$name.tar.gz && \
+	  rm -r $(RELEASE)/$$name || exit 1; \
+	done; done
+	cd $(RELEASE) && sha256sum * >SHA256SUMS && cat SHA256SUMS
 
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files -co --exclude-standard '*.go')

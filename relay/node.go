@@ -52,6 +52,9 @@ type Options struct {
 	// client is told of them, sometimes without need; nil means nobody is told.
 	// It must not block.
 	Changed func(key, typeURL string)
+	// Serving is called once, when all ports of the node serve, and Draining when it begins to
+	// leave. They must not block; nil means that they are not called.
+	Serving, Draining func()
 	// Listen binds a port, and Dial connects with control planes, other nodes and Redis.
 	// Where they are nil that is done over TCP; tests in virtual time have a network of
 	// their own.
@@ -119,11 +122,12 @@ type Node struct {
 	clocks clocks      // that differ in the tier; guards itself
 	clock  shard.Clock // this node's, for what leaves it
 
-	changed func(key, typeURL string) // nil for nobody
-	bind    func(address string) (net.Listener, error)
-	dial    func(ctx context.Context, address string) (net.Conn, error) // nil for TCP
-	disk    lastgood.Disk                                               // nil for that of the operating system
-	enlist  func(shard.Member) shard.Members                            // nil for what the configuration says
+	changed               func(key, typeURL string) // nil for nobody
+	onServing, onDraining func()                    // nil if nothing depends on it
+	bind                  func(address string) (net.Listener, error)
+	dial                  func(ctx context.Context, address string) (net.Conn, error) // nil for TCP
+	disk                  lastgood.Disk                                               // nil for that of the operating system
+	enlist                func(shard.Member) shard.Members                            // nil for what the configuration says
 
 	// Atomic: what clients are told apart by, and let in by, as it is now.
 	rules  atomic.Pointer[aggregation.Rules]
@@ -152,7 +156,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, clock: opts.Clock, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, dial: opts.Dial, disk: opts.Disk, enlist: opts.Members,
+		cfg: cfg, clock: opts.Clock, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, onServing: opts.Serving, onDraining: opts.Draining, bind: opts.Listen, dial: opts.Dial, disk: opts.Disk, enlist: opts.Members,
 		asked: make(chan struct{}), samples: samples{began: time.Now()},
 	}
 	if n.logger == nil {

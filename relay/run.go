@@ -23,6 +23,9 @@ func (n *Node) Run(ctx context.Context) error {
 	n.members.Enter() // every port serves
 	n.state.Store(serving)
 	n.logServing()
+	if n.onServing != nil {
+		n.onServing()
+	}
 	// The background: parts end in their order, not with ctx.
 	whole, end := context.WithCancel(context.Background())
 	defer end()
@@ -82,6 +85,9 @@ func (n *Node) Drain() error {
 // what [Node.handOver] takes.
 func (n *Node) drain() {
 	n.state.Store(draining)
+	if n.onDraining != nil {
+		n.onDraining()
+	}
 	n.health.Shutdown()
 	d := n.settings.drain()
 	n.log.Info("draining", "streams", n.fanout.Count(), "over", d.Time)

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -140,6 +142,37 @@ func TestLogOfTheProcess(t *testing.T) {
 			return l.Part == "grpc" && l.Level == "INFO" && l.Component == "core" && strings.Contains(l.Text, "connection refused")
 		})
 	})
+}
+
+// TestSystemdNotify: the program notifies the service manager when it serves, and when it drains.
+func TestSystemdNotify(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = manager.Close() }()
+	t.Setenv("NOTIFY_SOCKET", path)
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin=", "--upstream", t.TempDir())
+	next := func() string {
+		_ = manager.SetReadDeadline(time.Now().Add(xdstest.Patience))
+		buf := make([]byte, 64)
+		n, err := manager.Read(buf)
+		if err != nil {
+			t.Fatalf("no notification: %v\n%s", err, p.log)
+		}
+		return string(buf[:n])
+	}
+	if got := next(); got != "READY=1" {
+		t.Errorf("got %q, expected READY=1", got)
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(); got != "STOPPING=1" {
+		t.Errorf("got %q, expected STOPPING=1", got)
+	}
+	p.wait(t)
 }
 
 // TestConfigErrorOfTheProcess holds that the exit code gets out of the process.

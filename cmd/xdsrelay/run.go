@@ -40,7 +40,9 @@ func (a *app) newRunCmd() *cobra.Command {
 			hangUps := make(chan os.Signal, 1)
 			signal.Notify(hangUps, syscall.SIGHUP)
 			defer signal.Stop(hangUps)
-			node, err := relay.New(cfg, relay.Options{Version: version, Logger: log, Levels: levels, Source: relay.Source{File: file, Load: from, Signals: hangUps}})
+			node, err := relay.New(cfg, relay.Options{Version: version, Logger: log, Levels: levels,
+				Serving: func() { notifySystemd("READY=1") }, Draining: func() { notifySystemd("STOPPING=1") },
+				Source: relay.Source{File: file, Load: from, Signals: hangUps}})
 			if err != nil {
 				return err
 			}
