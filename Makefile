@@ -128,7 +128,7 @@ screenshots: build redis ## take the pictures of the live page and of a terminal
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it
 	bin/xdsrelay demo $(ARGS)
 
-.PHONY: deploy-check image sbom release
+.PHONY: deploy-check image sbom release licenses
 
 deploy-check: build redis ## check what is in deploy/: chart, manifests, alerts, dashboards, image
 	bash .ci/prometheus
@@ -141,9 +141,10 @@ image: ## make bin/xdsrelay-image.tar, an OCI image for amd64 and arm64, without
 	  GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' \
 	    -o bin/linux-$$arch/xdsrelay ./cmd/xdsrelay || exit 1; \
 	done
+	cd deploy/verify && $(GO) run ./notices -texts $(CURDIR)/bin/linux-amd64/xdsrelay >$(CURDIR)/bin/THIRD-PARTY-NOTICES
 	cd deploy/verify && $(GO) run ./image -program linux/amd64=$(CURDIR)/bin/linux-amd64/xdsrelay -program linux/arm64=$(CURDIR)/bin/linux-arm64/xdsrelay \
 	  -version '$(VERSION)' -revision "$$(git rev-parse HEAD 2>/dev/null)" -created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
-	  -license $(CURDIR)/LICENSE -o $(CURDIR)/bin/xdsrelay-image.tar $(ARGS)
+	  -license $(CURDIR)/LICENSE -notices $(CURDIR)/bin/THIRD-PARTY-NOTICES -o $(CURDIR)/bin/xdsrelay-image.tar $(ARGS)
 
 sbom: build ## list what bin/xdsrelay is made of in bin/xdsrelay.cdx.json (CycloneDX)
 	cd deploy/verify && $(GO) run ./sbom -version '$(VERSION)' $(CURDIR)/bin/xdsrelay >$(CURDIR)/bin/xdsrelay.cdx.json
@@ -156,11 +157,15 @@ release: ## build archives for linux and darwin, amd64 and arm64, with checksums
 	for os in linux darwin; do for arch in amd64 arm64; do \
 	  name=xdsrelay-$(VERSION)-$$os-$$arch && mkdir $(RELEASE)/$$name && cp LICENSE README.md $(RELEASE)/$$name/ && \
 	  GOOS=$$os GOARCH=$$arch $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(RELEASE)/$$name/ ./cmd/xdsrelay && \
+	  (cd deploy/verify && $(GO) run ./notices -texts $(CURDIR)/$(RELEASE)/$$name/xdsrelay) >$(RELEASE)/$$name/THIRD-PARTY-NOTICES && \
 	  (cd deploy/verify && $(GO) run ./sbom -version '$(VERSION)' $(CURDIR)/$(RELEASE)/$$name/xdsrelay) >$(RELEASE)/$$name.cdx.json && \
 	  tar --sort=name --mtime="@$$(git log -1 --format=%ct 2>/dev/null || echo 0)" --owner=0 --group=0 --numeric-owner -C $(RELEASE) -cf - $$name | gzip -n >$(RELEASE)/$$name.tar.gz && \
 	  rm -r $(RELEASE)/$$name || exit 1; \
 	done; done
 	cd $(RELEASE) && sha256sum * >SHA256SUMS && cat SHA256SUMS
+
+licenses: build ## write docs/internals/dependencies.md: the modules in bin/xdsrelay and their licenses
+	cd deploy/verify && $(GO) run ./notices $(CURDIR)/bin/xdsrelay >$(CURDIR)/docs/internals/dependencies.md
 
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files -co --exclude-standard '*.go')

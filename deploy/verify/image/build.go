@@ -26,7 +26,7 @@ type inputs struct {
 	programs          []platformProgram
 	version, revision string
 	created           time.Time
-	license           string
+	license, notices  string // files
 }
 
 type platformProgram struct{ platform, file string }
@@ -117,6 +117,10 @@ func (in inputs) base() ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
+	notices, err := os.ReadFile(in.notices)
+	if err != nil {
+		return nil, err
+	}
 	return []file{
 		{"etc", 0o755, nil},
 		{"etc/group", 0o644, fmt.Appendf(nil, "root:x:0:\nxdsrelay:x:%d:\n", user)},
@@ -127,6 +131,7 @@ func (in inputs) base() ([]file, error) {
 		{"etc/xdsrelay", 0o755, nil},
 		{"licenses", 0o755, nil},
 		{"licenses/LICENSE", 0o644, license},
+		{"licenses/THIRD-PARTY-NOTICES", 0o644, notices},
 	}, nil
 }
 

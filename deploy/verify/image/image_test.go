@@ -42,7 +42,7 @@ func makeImage(t *testing.T, output string, more ...string) {
 	}
 	args := append([]string{
 		"-program", "linux/amd64=" + program, "-program", "linux/arm64=" + program, "-version", "v1.2.3", "-revision", "abc", "-created", "1700000000",
-		"-license", repository + "/LICENSE", "-o", output,
+		"-license", repository + "/LICENSE", "-notices", repository + "/README.md", "-o", output,
 	}, more...)
 	if err := run(t.Context(), args); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestImage(t *testing.T) {
 	root := filepath.Join(dir, "root")
 	names := extract(t, image, root)
 	if want := []string{
-		"etc", "etc/group", "etc/passwd", "etc/ssl", "etc/ssl/certs", "etc/ssl/certs/ca-certificates.crt", "etc/xdsrelay", "licenses", "licenses/LICENSE", "xdsrelay",
+		"etc", "etc/group", "etc/passwd", "etc/ssl", "etc/ssl/certs", "etc/ssl/certs/ca-certificates.crt", "etc/xdsrelay", "licenses", "licenses/LICENSE", "licenses/THIRD-PARTY-NOTICES", "xdsrelay",
 	}; !slices.Equal(names, want) {
 		t.Errorf("it holds %q, want %q", names, want)
 	}
@@ -205,7 +205,8 @@ func TestMistakes(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "image.tar")
 	for _, args := range [][]string{
 		{}, {"-o", output}, {"-program", "linux/amd64=x"}, {"-o", output, "-program", "linux/amd64"}, {"-o", output, "-program", "linux/amd64=x", "extra"},
-		{"-o", output, "-program", "linux/amd64=/does/not/exist", "-license", repository + "/LICENSE"},
+		{"-o", output, "-program", "linux/amd64=/does/not/exist", "-license", repository + "/LICENSE", "-notices", repository + "/LICENSE"},
+		{"-o", output, "-program", "linux/amd64=" + program, "-license", repository + "/LICENSE"},
 	} {
 		if err := run(t.Context(), args); err == nil {
 			t.Errorf("%q is taken", args)

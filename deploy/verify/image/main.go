@@ -42,6 +42,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&in.revision, "revision", "", "the `COMMIT` that the program was built from")
 	flags.Int64Var(&created, "created", 0, "when that was, in `SECONDS` since 1970")
 	flags.StringVar(&in.license, "license", "", "the `FILE` with the license")
+	flags.StringVar(&in.notices, "notices", "", "the `FILE` with the licenses of the modules in the program")
 	flags.StringVar(&output, "o", "", "the `FILE` to write: a tar archive of an OCI image layout")
 	flags.StringVar(&push, "push", "", "also push it as `REGISTRY/NAME:TAG`, with the credentials of docker login")
 	if err := flags.Parse(args); err != nil {
