@@ -84,10 +84,10 @@ func (n *Node) drain() {
 	n.state.Store(draining)
 	n.health.Shutdown()
 	d := n.settings.drain()
-	n.log.Info("draining", "streams", n.fanout.Count(), "over", d.Time)
+	n.log.Info("draining", "streams", n.fanout.Count(), "over", d.Duration)
 	n.handOver()
 	// The background: the context that ended is the reason for all this.
-	ctx, cancel := context.WithTimeout(context.Background(), d.Time+d.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), d.Duration+d.Grace)
 	defer cancel()
 	n.drainParts(ctx)
 	n.handOverSamples()
@@ -104,7 +104,7 @@ func (n *Node) drainStreams(ctx context.Context) {
 		defer close(stopped)
 		n.grpc.GracefulStop() // ends when the last stream has
 	}()
-	if err := n.fanout.Drain(ctx, d.Time); err != nil {
+	if err := n.fanout.Drain(ctx, d.Duration); err != nil {
 		n.log.Warn("streams are left after the drain time and are cut off", "streams", n.fanout.Count())
 	} else {
 		// Streams of other services, such as health checks, have the grace time.
