@@ -40,7 +40,7 @@ func TestNamesOfOneClientGiveWay(t *testing.T) {
 		for len(gone) < 4 {
 			f := many.Recv(t)
 			for _, e := range f.Errors {
-				if e.GetErrorDetail().GetCode() != resource.CodeResourceExhausted || !strings.Contains(e.GetErrorDetail().GetMessage(), "origin.max_names_size") {
+				if e.GetErrorDetail().GetCode() != resource.CodeResourceExhausted || !strings.Contains(e.GetErrorDetail().GetMessage(), "upstream.max_names_size") {
 					t.Errorf("the error is %v", e)
 				}
 				gone = append(gone, e.GetResourceName().GetName())
@@ -68,7 +68,7 @@ func TestNamesOfOneClientGiveWay(t *testing.T) {
 			many.Ack(f)
 		}
 		late.Subscribe(eds, strings.Repeat("l", 395))
-		refusedWith(t, late, codes.ResourceExhausted, "origin.max_names_size")
+		refusedWith(t, late, codes.ResourceExhausted, "upstream.max_names_size")
 		w.asked(eds, append(stay, names[7])...)
 	})
 }

@@ -112,7 +112,7 @@ func (s *Server) throttle(c *caller, t *limit.Tokens, size int) (pause time.Dura
 	if pause <= 0 {
 		return 0
 	}
-	s.cfg.Limits.Count(limit.Requests, c.peer, fmt.Sprintf("more than %d requests per second on one stream (limits.requests_per_second): they are read later", v.RequestsPerSecond))
+	s.cfg.Limits.Count(limit.Requests, c.peer, fmt.Sprintf("more than %d requests per second on one stream (limits.max_requests_per_second): they are read later", v.RequestsPerSecond))
 	return pause
 }
 

@@ -193,7 +193,7 @@ func TestMemoryIsShort(t *testing.T) {
 		if err == nil {
 			return false
 		}
-		refusedWith(t, s, codes.ResourceExhausted, "% of this node's memory limit is in use: the limit is 50 (limits.memory_percent)")
+		refusedWith(t, s, codes.ResourceExhausted, "% of this node's memory are in use: the limit is 50 (limits.max_memory_percent)")
 		return true
 	})
 	<-shrunk
@@ -278,7 +278,7 @@ func TestHeldIsBounded(t *testing.T) {
 	for i := range 4 {
 		holds(i + 1)
 	}
-	refusedWith(t, s, codes.ResourceExhausted, "of what one stream says it holds: the limit is 131072 (listen.max_receive_size)")
+	refusedWith(t, s, codes.ResourceExhausted, "of what one stream says it holds: the limit is 131072 (limits.max_request_size)")
 }
 
 // TestLongNames: a name cannot be so long that hashing it delays other clients of the type, in
@@ -341,7 +341,7 @@ func TestNamesOfAKeyAreBounded(t *testing.T) {
 		good.Subscribe(eds, "a")
 		w.asked(eds, "a")
 		bad.Subscribe(eds, "b", strings.Repeat("n", 1000))
-		refusedWith(t, bad, codes.ResourceExhausted, "bytes of names of one type asked for by the clients of this key: the limit is 1000 (origin.max_names_size)")
+		refusedWith(t, bad, codes.ResourceExhausted, "bytes of names of one type asked for by the clients of this key: the limit is 1000 (upstream.max_names_size)")
 		w.change(eds, nil, endpoints("a", 1))
 		good.Ack(has(t, good.Recv(t), "a"))
 		w.asked(eds, "a")

@@ -241,7 +241,7 @@ func TestLoadRefusals(t *testing.T) {
 			"garbage later":  {[]*lrsv3.LoadStatsRequest{hello, garbage}, codes.InvalidArgument, "load report is malformed"},
 			"no cluster":     {[]*lrsv3.LoadStatsRequest{hello, reporting(issued(1), &endpointv3.ClusterStats{})}, codes.InvalidArgument, "cluster_stats[1] has no cluster_name"},
 			"many parts":     {[]*lrsv3.LoadStatsRequest{{Node: node, ClusterStats: make([]*endpointv3.ClusterStats, maxLoadParts+1)}}, codes.ResourceExhausted, "parts"},
-			"a giant":        {[]*lrsv3.LoadStatsRequest{{Node: xdstest.Node(strings.Repeat("x", 2000), "prod")}}, codes.ResourceExhausted, "limits.node_size"},
+			"a giant":        {[]*lrsv3.LoadStatsRequest{{Node: xdstest.Node(strings.Repeat("x", 2000), "prod")}}, codes.ResourceExhausted, "limits.max_node_size"},
 			"a giant's name": {[]*lrsv3.LoadStatsRequest{hello, reporting(xdstest.ClusterLoad(strings.Repeat("x", 5000)))}, codes.InvalidArgument, "cluster_name has 5000 bytes"},
 		} {
 			t.Log(what)

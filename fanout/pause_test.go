@@ -33,7 +33,7 @@ func TestRefusedAfterAnAnswer(t *testing.T) {
 			synctest.Wait() // until the client is refused
 			w.change(cds, nil, cluster("a", 2))
 			keeper.Ack(has(t, keeper.Recv(t), "a"))
-			refusedWith(t, s, codes.ResourceExhausted, "origin.max_names_size")
+			refusedWith(t, s, codes.ResourceExhausted, "upstream.max_names_size")
 			if pause := time.Since(began); pause != refusalPause {
 				t.Errorf("the stream ended after %v, expected %v", pause, refusalPause)
 			}
@@ -43,7 +43,7 @@ func TestRefusedAfterAnAnswer(t *testing.T) {
 
 		s, began := w.open(delta), time.Now()
 		s.Subscribe(eds, large)
-		refusedWith(t, s, codes.ResourceExhausted, "origin.max_names_size")
+		refusedWith(t, s, codes.ResourceExhausted, "upstream.max_names_size")
 		if pause := time.Since(began); pause != 0 {
 			t.Errorf("a stream without an answer ended after %v, expected at once", pause)
 		}

@@ -17,7 +17,7 @@ func TestAgreement(t *testing.T) {
 	now := time.Unix(1000, 0)
 	all := []shard.Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 	say := func(node, rules, origin string) told {
-		return told{Node: node, Terms: map[string]string{"aggregation": rules, "origin": origin}}
+		return told{Node: node, Terms: map[string]string{"aggregation": rules, "upstream": origin}}
 	}
 	step := func(what string, there []shard.Member, answers []told, cameWant, wentWant []string, others int) {
 		t.Helper()
@@ -39,7 +39,7 @@ func TestAgreement(t *testing.T) {
 	step("still", all, []told{say("a", "1", "x"), say("b", "1", "x"), say("c", "2", "x")}, nil, nil, 1)
 	step("c is silent", all, []told{say("a", "1", "x"), say("b", "1", "x")}, nil, nil, 0)
 	step("c differs in more", all, []told{say("a", "1", "x"), say("b", "1", "x"), say("c", "2", "y")}, []string{"c"}, nil, 1)
-	if d := a.differences(); len(d) != 1 || !d[0].Since.Equal(since) || !slices.Equal(d[0].Parts, []string{"aggregation", "origin"}) {
+	if d := a.differences(); len(d) != 1 || !d[0].Since.Equal(since) || !slices.Equal(d[0].Parts, []string{"aggregation", "upstream"}) {
 		t.Errorf("differences %+v", d)
 	}
 	step("the others follow", all, []told{say("a", "2", "y"), say("b", "1", "x"), say("c", "2", "y")}, []string{"b"}, []string{"c"}, 1)

@@ -17,7 +17,7 @@ func (n *Node) buildGate() error {
 	n.rules.Store(rules)
 	n.policy.Store(policy)
 	n.gate, err = authz.New(authz.Config{
-		Policy: n.policy.Load, KeepUntrusted: n.cfg.Recheck.KeepUntrusted, Meter: n.metrics.Meter(), Logger: n.part(logs.Security),
+		Policy: n.policy.Load, KeepUntrusted: n.cfg.Authorization.KeepUntrusted, Meter: n.metrics.Meter(), Logger: n.part(logs.Security),
 	})
 	return err
 }
@@ -28,6 +28,6 @@ func (n *Node) compileRules(cfg *config.Config) (*aggregation.Rules, *authorize.
 	if err != nil {
 		return nil, nil, err
 	}
-	policy, err := authorize.Compile(cfg.Authorize)
+	policy, err := authorize.Compile(cfg.Authorization.Policy())
 	return rules, policy, err
 }

@@ -23,11 +23,11 @@ func TestEveryServiceIsGuarded(t *testing.T) {
 	dir := t.TempDir()
 	writeResources(t, dir, "all.json", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Directory = dir
-	cfg.Listen.ClientStatus = true
+	cfg.Upstream.Directory = dir
+	cfg.Downstream.CSDS = true
 	cfg.REST.Address = "127.0.0.1:0"
-	cfg.Listeners = []config.OtherListener{{Name: "inner", Listener: config.Listener{Address: "127.0.0.1:0"}}}
-	cfg.Authorize = []authorize.Rule{{Name: "inner", Match: `listener in ["inner", "poll"]`}}
+	cfg.Listeners = append(cfg.AllListeners(), config.NamedListener{Name: "inner", Listener: config.Listener{Address: "127.0.0.1:0"}})
+	cfg.Authorization.Rules = []authorize.Rule{{Name: "inner", Match: `listener in ["inner", "poll"]`}}
 	n := start(t, cfg)
 
 	outer, inner := xdstest.Dial(t, n.Addr()), xdstest.Dial(t, n.ListenerAddr("inner"))

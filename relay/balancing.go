@@ -54,7 +54,7 @@ func (n *Node) newBalancer() *balancer {
 	b := n.cfg.Tier.Balance
 	return &balancer{
 		members: n.members, announce: n.tier.Announce, enabled: b.Enabled, lease: n.cfg.Tier.Lease, log: n.part(logs.Tier),
-		limits: balance.Limits{Headroom: b.HeadroomPercent, Refuse: b.RefusePercent, Shed: b.ShedPercent},
+		limits: balance.Limits{Headroom: b.HeadroomPercent, Refuse: b.RefusePercent, Shed: b.ShedPercentPerMinute},
 		count:  n.fanout.Count, shed: n.fanout.Shed, limit: n.fanout.Limit, endOld: n.fanout.EndOld, others: n.fanout.Elsewhere,
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/xds"
 
-	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/bootstrap"
 	"xdsrelay/relay/xdstest"
 )
@@ -19,12 +18,12 @@ func TestBootstrapWithTLS(t *testing.T) {
 	mesh := xdstest.NewAuthority(t, "mesh")
 	backend := xdstest.NewBackend(t, "backend")
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Upstream.Directory = t.TempDir()
 	for i, r := range xdstest.GRPCService("svc", backend.Addr()) {
-		writeResources(t, cfg.Origin.Directory, string(rune('a'+i))+".json", r)
+		writeResources(t, cfg.Upstream.Directory, string(rune('a'+i))+".json", r)
 	}
-	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
-	cfg.Authorize = authorize.Any()
+	cfg.Listener = tlsListener(t, t.TempDir(), mesh)
+	cfg.Authorization.AllowAny = true
 	n := start(t, cfg)
 
 	cert, key, ca := mesh.WriteFiles(t.TempDir(), "web")

@@ -285,11 +285,11 @@ func TestCanaries(t *testing.T) {
 	a.find.add("the key of the last good state", string(raw))
 	for i, name := range []string{"a", "b"} {
 		cfg := lastGoodConfig(t, "", keys)
-		cfg.Node.Name, cfg.LastGood.Store = name, config.StoreRedis
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{a.origin.Addr()}, []config.Variant{config.SotW, config.Delta}[i]
-		angry := config.OtherOrigin{Name: "angry", Types: []string{"ScopedRouteConfiguration"}, Origin: config.DefaultOrigin()}
+		cfg.Node.Name, cfg.LastKnownGood.Store = name, config.StoreRedis
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{a.origin.Addr()}, []config.Variant{config.SotW, config.Delta}[i]
+		angry := config.NamedUpstream{Name: "angry", Types: []string{"ScopedRouteConfiguration"}, Upstream: config.DefaultUpstream()}
 		angry.Addresses = []string{a.angry}
-		cfg.Origins = []config.OtherOrigin{angry}
+		cfg.Upstreams = append(cfg.AllUpstreams(), angry)
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = redis.URL(), xdstest.Patience
 		if i == 1 {
 			cfg.Tier.Redis.URL, cfg.Tier.Redis.PasswordFile = "redis://"+redis.Addr(), a.file("redis", canaryRedis)
@@ -302,8 +302,8 @@ func TestCanaries(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.find.add("the private key of a node", strings.Split(string(pem), "\n")[1])
-		cfg.Admin.TokenFile, cfg.REST.Address, cfg.Listen.ClientStatus = a.file("admin", canaryAdmin), "127.0.0.1:0", true
-		cfg.Log.Format, cfg.Log.Repeats = []config.Format{config.FormatText, config.FormatJSON}[i], 0
+		cfg.Admin.TokenFile, cfg.REST.Address, cfg.Downstream.CSDS = a.file("admin", canaryAdmin), "127.0.0.1:0", true
+		cfg.Log.Format, cfg.Log.MaxRepeatsPerMinute = []config.Format{config.FormatText, config.FormatJSON}[i], 0
 		if err := cfg.Log.Level.UnmarshalText([]byte("debug")); err != nil {
 			t.Fatal(err)
 		}
@@ -422,7 +422,7 @@ func TestCanariesInFiles(t *testing.T) {
 	for _, keys := range []string{"", keysOf(t, "one")} {
 		dir := t.TempDir()
 		cfg := lastGoodConfig(t, dir, keys)
-		cfg.Origin.Addresses = []string{a.origin.Addr()}
+		cfg.Upstream.Addresses = []string{a.origin.Addr()}
 		var log lines
 		logger, levels := relay.NewLogger(&log, cfg.Log)
 		n := startWith(t, cfg, relay.Options{Logger: logger, Levels: levels})

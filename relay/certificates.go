@@ -43,7 +43,7 @@ func (n *Node) secureClient(t config.TLS) (*secure.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.ServerName, cfg.PeerIDs = t.ServerName, t.PeerIDs
+	cfg.ServerName, cfg.PeerIDs = t.ServerName, t.SPIFFEIDs
 	return secure.NewClient(cfg, n.part(logs.Security))
 }
 

@@ -99,8 +99,8 @@ func waitLines(t *testing.T, cc grpc.ClientConnInterface, want ...string) {
 // statusConfig is a configuration that shows who has what to clients.
 func statusConfig(addr string, variant config.Variant) *config.Config {
 	cfg := originConfig(addr)
-	cfg.Listen.ClientStatus = true
-	cfg.Origin.Variant = variant
+	cfg.Downstream.CSDS = true
+	cfg.Upstream.Variant = variant
 	return cfg
 }
 
@@ -118,7 +118,7 @@ func testClientStatus(t *testing.T, variant config.Variant) {
 	network := xdstest.NewMemory()
 	o := network.NewOrigin(t)
 	cfg := statusConfig(o.Addr(), variant)
-	cfg.Origin.AbsentAfter = 300 * time.Millisecond
+	cfg.Upstream.ResourceTimeout = 300 * time.Millisecond
 	n := startWith(t, cfg, relay.Options{Version: "v-test", Listen: network.Listen, Dial: network.Dial})
 	conn := network.Client(t, n.Addr())
 	good, bad := conn.Open(xdstest.SotW), conn.Open(xdstest.SotW)
@@ -288,7 +288,7 @@ func TestClientStatusIsDivided(t *testing.T) {
 // TestClientStatusV2: J1: version 2 of the service is never there.
 func TestClientStatusV2(t *testing.T) {
 	cfg := statusConfig(xdstest.NewStateOrigin(t, nil).Addr(), config.Delta)
-	cfg.Listen.V2 = true
+	cfg.Downstream.XDSV2 = true
 	conn := xdstest.Dial(t, start(t, cfg).Addr())
 	for _, method := range []string{"StreamClientStatus", "FetchClientStatus"} {
 		err := conn.ClientConn().Invoke(t.Context(), "/envoy.service.status.v2.ClientStatusDiscoveryService/"+method,

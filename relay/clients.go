@@ -33,10 +33,7 @@ func (n *Node) listenForClients() error {
 		return err
 	}
 	for i, l := range n.cfg.AllListeners() {
-		section := "listen"
-		if i > 0 {
-			section = fmt.Sprintf("listeners[%d]", i-1)
-		}
+		section := n.cfg.ListenerPath(i)
 		how := fanout.Listener{Name: l.Name}
 		server, err := n.secureServer(section, l.TLS)
 		if err != nil {
@@ -65,7 +62,7 @@ func (n *Node) listenForClients() error {
 }
 
 // listenForClientsAt binds a port or makes a Unix socket.
-func (n *Node) listenForClientsAt(field string, l config.OtherListener) (net.Listener, error) {
+func (n *Node) listenForClientsAt(field string, l config.NamedListener) (net.Listener, error) {
 	path := config.SocketPath(l.Address)
 	if path == "" {
 		return n.listenAt(field, l.Address)
@@ -78,10 +75,10 @@ func (n *Node) listenForClientsAt(field string, l config.OtherListener) (net.Lis
 }
 
 // Addr is the address of the first xDS port, with the real port.
-func (n *Node) Addr() string { return n.ListenerAddr(config.DefaultName) }
+func (n *Node) Addr() string { return n.clients[0].address() }
 
 // ListenerAddr is the address of the xDS port of that name, with the real port; empty
-// if there is none. The first one is called [config.DefaultName].
+// if there is none. That of the section listener is called [config.DefaultName].
 func (n *Node) ListenerAddr(name string) string {
 	for _, p := range n.clients {
 		if p.name == name {

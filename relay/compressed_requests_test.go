@@ -19,8 +19,8 @@ import (
 // be compressed for it alone, secrets included.
 func TestCompressedRequests(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
-	writeResources(t, cfg.Origin.Directory, "secrets.json", xdstest.Secret("s", strings.Repeat("x", 1000), "key"))
+	cfg.Upstream.Directory = t.TempDir()
+	writeResources(t, cfg.Upstream.Directory, "secrets.json", xdstest.Secret("s", strings.Repeat("x", 1000), "key"))
 	n := start(t, cfg)
 	c := xdstest.Dial(t, n.Addr(), grpc.WithDefaultCallOptions(grpc.UseCompressor("gzip")))
 	for _, v := range append(xdstest.Variants(xdstest.SecretType), xdstest.Variant{}) {

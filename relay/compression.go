@@ -13,13 +13,13 @@ const (
 	worthAfter = 16
 )
 
-// compressionOf is what listen.compression means to the fan-out.
+// compressionOf is what downstream.compression means to the fan-out.
 func compressionOf(c config.Compression) fanout.Compression {
-	switch c {
-	case config.CompressionOff:
-		return fanout.Compression{}
-	case config.CompressionOn:
+	switch c.Mode {
+	case config.CompressionAlways:
+		return fanout.Compression{From: int(c.MinSize)}
+	case config.CompressionAuto:
 		return fanout.Compression{From: worthFrom, After: worthAfter}
 	}
-	return fanout.Compression{From: int(c)}
+	return fanout.Compression{}
 }

@@ -40,19 +40,19 @@ func (w *wiretap) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// TestCompression: what listen.compression means to clients that take gzip, which
+// TestCompression: what downstream.compression means to clients that take gzip, which
 // come one after the other: true is for those after the first 16, a size for all,
 // and false for none. Other services on the port answer as ever.
 func TestCompression(t *testing.T) {
 	large := xdstest.Cluster("c", time.Second)
 	large.AltStatName = strings.Repeat("x", 20<<10)
 	const clients = 20
-	for setting, plain := range map[config.Compression]int{config.CompressionOff: clients, config.CompressionOn: 16, 1 << 10: 0} {
-		t.Run(setting.String(), func(t *testing.T) {
+	for setting, plain := range map[config.Compression]int{{Mode: config.CompressionNever}: clients, {Mode: config.CompressionAuto}: 16, {Mode: config.CompressionAlways, MinSize: 1 << 10}: 0} {
+		t.Run(string(setting.Mode), func(t *testing.T) {
 			cfg := testConfig()
-			cfg.Listen.Compression = setting
-			cfg.Origin.Directory = t.TempDir()
-			writeResources(t, cfg.Origin.Directory, "clusters.json", large)
+			cfg.Downstream.Compression = setting
+			cfg.Upstream.Directory = t.TempDir()
+			writeResources(t, cfg.Upstream.Directory, "clusters.json", large)
 			n := start(t, cfg)
 			first := clients // that got it compressed
 			for i := range clients {

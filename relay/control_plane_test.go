@@ -35,8 +35,8 @@ func bothOrigins(t *testing.T, f func(t *testing.T, cp realControlPlane, addr st
 		for name, cp := range realControlPlanes(t) {
 			t.Run(fmt.Sprintf("%s/%s", name, variant), func(t *testing.T) {
 				cfg := testConfig()
-				cfg.Origin.Addresses, cfg.Origin.Variant = []string{cp.Addr()}, variant
-				cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 20*time.Millisecond, 100*time.Millisecond
+				cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{cp.Addr()}, variant
+				cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 20*time.Millisecond, 100*time.Millisecond
 				f(t, cp, start(t, cfg).Addr())
 			})
 		}

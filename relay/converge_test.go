@@ -123,19 +123,19 @@ func converge(t *rapid.T, variant config.Variant, elsewhere []string) {
 		separate = rapid.SampledFrom([][]string{nil, {"Cluster"}}).Draw(t, "separate names")
 	}
 	node, stop := startFor(t, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{up.Addr()}, variant
-		cfg.Origin.AbsentAfter = 100 * time.Millisecond
-		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{up.Addr()}, variant
+		cfg.Upstream.ResourceTimeout = 100 * time.Millisecond
+		cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
 		cfg.Cache.Linger = rapid.SampledFrom([]time.Duration{0, 30 * time.Millisecond, time.Minute}).Draw(t, "linger")
-		cfg.Cache.Hold = 100 * time.Millisecond
-		cfg.Listen.MaxSendSize = rapid.SampledFrom([]config.Size{4 << 20, 1 << 10}).Draw(t, "max send size")   // B40
-		cfg.Aggregation.PrivateTypes = rapid.SampledFrom([][]string{nil, {"Secret"}}).Draw(t, "private types") // K6
+		cfg.Cache.ConfirmTimeout = 100 * time.Millisecond
+		cfg.Limits.MaxResponseSize = rapid.SampledFrom([]config.Size{4 << 20, 1 << 10}).Draw(t, "max send size") // B40
+		cfg.Aggregation.PrivateTypes = rapid.SampledFrom([][]string{nil, {"Secret"}}).Draw(t, "private types")   // K6
 		if elsewhere != nil {
-			second := config.OtherOrigin{Name: "second", Types: elsewhere, Origin: cfg.Origin}
+			second := config.NamedUpstream{Name: "second", Types: elsewhere, Upstream: cfg.Upstream}
 			second.Addresses = []string{ups[1].Addr()}
-			cfg.Origins = []config.OtherOrigin{second}
+			cfg.Upstreams = append(cfg.AllUpstreams(), second)
 		}
-		cfg.Origin.SeparateNames = separate
+		cfg.Upstream.SeparateNames = separate
 	})
 	defer stop()
 	down := xdstest.NewNetwork(t, node.Addr())

@@ -75,7 +75,7 @@ func testKnownDifference(t *testing.T, d known, relayed bool) {
 	if relayed {
 		cfg := testConfig()
 		cfg.Admin.Address = ""
-		cfg.Origin.Addresses, cfg.Origin.AbsentAfter = []string{addr}, 200*time.Millisecond
+		cfg.Upstream.Addresses, cfg.Upstream.ResourceTimeout = []string{addr}, 200*time.Millisecond
 		addr = startWith(t, cfg, relay.Options{Version: "v-test", Listen: network.Listen, Dial: network.Dial}).Addr()
 	}
 	conn := network.Client(t, addr)

@@ -52,9 +52,9 @@ func differ(t *rapid.T, linear bool, variant config.Variant) {
 		return n.Addr()
 	}
 	node, stop := startOn(t, memory, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{slow(o.Addr(), "way up")}, variant
-		cfg.Origin.AbsentAfter = 150 * time.Millisecond
-		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{slow(o.Addr(), "way up")}, variant
+		cfg.Upstream.ResourceTimeout = 150 * time.Millisecond
+		cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
 		cfg.Cache.Linger = rapid.SampledFrom([]time.Duration{0, 2 * time.Millisecond, 4 * time.Millisecond, time.Minute}).Draw(t, "linger")
 	})
 	defer stop()

@@ -59,7 +59,7 @@ func firstKey(block string) string {
 }
 
 func mistakes(block string) []config.Problem {
-	_, err := config.Load(config.Input{File: "the block", Data: []byte(block), WithoutOrigin: true})
+	_, err := config.Load(config.Input{File: "the block", Data: []byte(block), WithoutUpstream: true})
 	wrong, ok := errors.AsType[*config.Error](err)
 	if !ok {
 		return nil

@@ -83,10 +83,10 @@ func TestRedisPage(t *testing.T) {
 	var log lines
 	node := func(name string) running {
 		cfg := lastGoodConfig(t, "", "")
-		cfg.Node.Name, cfg.Origin.Addresses = name, []string{up.Addr()}
+		cfg.Node.Name, cfg.Upstream.Addresses = name, []string{up.Addr()}
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = "redis://relay:relay-word@"+redis.Addr(), xdstest.Patience
 		cfg.Tier.Peer.Address, cfg.Tier.Peer.TokenFile = "127.0.0.1:0", tokenFile(t)
-		cfg.LastGood.Store = config.StoreRedis
+		cfg.LastKnownGood.Store = config.StoreRedis
 		return startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	}
 	client := func(n running, id string) {
@@ -192,7 +192,7 @@ func TestRedisWithoutPassword(t *testing.T) {
 	origin.Set("red", xdstest.Cluster("c", time.Second))
 	var log lines
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{origin.Addr()}
+	cfg.Upstream.Addresses = []string{origin.Addr()}
 	cfg.Tier.Redis.URL, cfg.Tier.Peer.Address = "redis://"+redis.Addr(), "127.0.0.1:0"
 	n := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "red")})

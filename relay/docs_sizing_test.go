@@ -46,7 +46,7 @@ func TestSizingAddsUp(t *testing.T) {
 		// On a busy node all connections may have a write buffer at once. Where shared
 		// bodies are a large part of the memory, there has to be room for that.
 		all := number(m[2]) * (number(m[5])*1024 + fanout.WriteBuffer)
-		if most := config.Default().Limits.MemoryPercent; m[1] == "1" && all > float64(most)/100*(1<<30) {
+		if most := config.Default().Limits.MaxMemoryPercent; m[1] == "1" && all > float64(most)/100*(1<<30) {
 			t.Errorf("%s\nwith a write buffer for each client that is %.0f MiB, expected at most %d %%", m[0], all/(1<<20), most)
 		}
 	}

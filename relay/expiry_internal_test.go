@@ -11,15 +11,15 @@ func TestBadCertificates(t *testing.T) {
 	from := time.Unix(10_000, 0)
 	until := from.Add(20 * time.Hour)
 	var e expiries
-	e.watch("listen", func() (time.Time, time.Time) { return from, until })
-	e.watch("origin", func() (a, b time.Time) { return a, b }) // none
+	e.watch("listener", func() (time.Time, time.Time) { return from, until })
+	e.watch("upstream", func() (a, b time.Time) { return a, b }) // none
 	for _, tc := range []struct {
 		at           time.Duration
 		bad          bool
 		ended, early bool
 	}{{-time.Second, true, false, true}, {0, false, false, false}, {19*time.Hour - time.Second, false, false, false}, {19*time.Hour + time.Second, true, false, false}, {20 * time.Hour, true, true, false}} {
 		got := e.bad(from.Add(tc.at))
-		if len(got) == 1 != tc.bad || tc.bad && (got[0].Use != "listen" || got[0].Ended != tc.ended || got[0].Early != tc.early || !got[0].Until.Equal(until)) {
+		if len(got) == 1 != tc.bad || tc.bad && (got[0].Use != "listener" || got[0].Ended != tc.ended || got[0].Early != tc.early || !got[0].Until.Equal(until)) {
 			t.Errorf("%v after its beginning: %+v", tc.at, got)
 		}
 	}

@@ -32,7 +32,7 @@ func ExplainKey(cfg *config.Config, node, peer []byte, version string) (KeyExpla
 	if err != nil {
 		return KeyExplanation{}, err
 	}
-	policy, err := authorize.Compile(cfg.Authorize)
+	policy, err := authorize.Compile(cfg.Authorization.Policy())
 	if err != nil {
 		return KeyExplanation{}, err
 	}

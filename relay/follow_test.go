@@ -25,7 +25,7 @@ func TestHalfAFile(t *testing.T) {
 		network := xdstest.NewMemory()
 		origin := network.NewStateOrigin(t, (*corev3.Node).GetCluster)
 		cfg := testConfig()
-		cfg.Admin.Address, cfg.Origin.Addresses = "", []string{origin.Addr()}
+		cfg.Admin.Address, cfg.Upstream.Addresses = "", []string{origin.Addr()}
 		file := filepath.Join(t.TempDir(), "relay.yaml")
 		replace(t, file, []byte("whole"))
 		var reads, halves atomic.Int32

@@ -40,7 +40,7 @@ func TestMassRemovalIsReported(t *testing.T) {
 	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	var log lines
 	cfg := testConfig()
-	cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, config.Delta
+	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{o.Addr()}, config.Delta
 	n := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	var names []string
 	for i := range 10 {
@@ -67,8 +67,8 @@ func TestHeldRemovalsAreShown(t *testing.T) {
 	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	var log lines
 	cfg := testConfig()
-	cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, config.Delta
-	cfg.Cache.MaxRemovalPercent = 50
+	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{o.Addr()}, config.Delta
+	cfg.RemovalGuard.MaxPercent = 50
 	n := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	o.Set("demo", xdstest.Cluster("a", time.Second), xdstest.Cluster("b", time.Second))
 	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Node: xdstest.Node("c", "demo")})

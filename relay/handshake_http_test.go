@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"xdsrelay/relay"
-	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -28,8 +27,8 @@ func TestHandshakesOfHTTPPorts(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			var log lines
 			cfg := testConfig()
-			cfg.Origin.Directory = t.TempDir()
-			cfg.Authorize = authorize.Any()
+			cfg.Upstream.Directory = t.TempDir()
+			cfg.Authorization.AllowAny = true
 			l := tlsListener(t, t.TempDir(), a)
 			cfg.REST.Address, cfg.REST.TLS, cfg.Admin.TLS = l.Address, l.TLS, l.TLS
 			n := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})

@@ -34,7 +34,7 @@ func (n *Node) buildHeads() (err error) {
 		return nil
 	}
 	n.heads, err = head.New(head.Config{
-		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Nodes: n.nodes, Unstamped: n.unstamped,
+		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.NewerStateTimeout, Nodes: n.nodes, Unstamped: n.unstamped,
 		Sharded: n.sharded, Listening: n.announceSharded, Token: n.peers.door.token, Logger: n.part(logs.Tier), Meter: n.metrics.Meter(), Tracer: n.metrics.Tracer(),
 	})
 	return err
@@ -64,7 +64,7 @@ func (n *Node) headWait() time.Duration {
 	if n.store == nil {
 		return 0
 	}
-	return n.cfg.Tier.HeadWait
+	return n.cfg.Tier.NewerStateTimeout
 }
 
 // slept puts all keys in doubt after a time in which the process did not run.

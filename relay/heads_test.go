@@ -84,10 +84,10 @@ func TestNobodyIsSentBack(t *testing.T) {
 		way := xdstest.NewNetwork(t, "127.0.0.1:1")
 		cfg := testConfig()
 		cfg.Node.Name = name
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{origin.Addr()}, config.Delta
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{origin.Addr()}, config.Delta
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = redis.URL(), xdstest.Patience
-		cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise = "127.0.0.1:0", way.Addr()
-		cfg.Tier.HeadWait, cfg.Tier.OwnerTimeout = time.Minute, 5*time.Second // however slow the machine is
+		cfg.Tier.Peer.Address, cfg.Tier.Peer.AdvertiseAddress = "127.0.0.1:0", way.Addr()
+		cfg.Tier.NewerStateTimeout, cfg.Tier.OwnerTimeout = time.Minute, 5*time.Second // however slow the machine is
 		cfg.Tier.Balance.Enabled = false
 		n := start(t, cfg)
 		way.Retarget(n.PeerAddr())

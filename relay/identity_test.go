@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/aggregation"
-	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -50,13 +49,13 @@ func TestNoKeySpellsAnIdentity(t *testing.T) {
 	})
 	mesh := xdstest.NewAuthority(t, "mesh")
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{origin.Addr()}
-	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
-	cfg.Authorize = authorize.Any()
+	cfg.Upstream.Addresses = []string{origin.Addr()}
+	cfg.Listener = tlsListener(t, t.TempDir(), mesh)
+	cfg.Authorization.AllowAny = true
 	for _, name := range []string{"clusters", "ids"} {
 		l := config.DefaultListener()
 		l.Address = "127.0.0.1:0"
-		cfg.Listeners = append(cfg.Listeners, config.OtherListener{Name: name, Listener: l})
+		cfg.Listeners = append(cfg.AllListeners(), config.NamedListener{Name: name, Listener: l})
 	}
 	cfg.Aggregation.Rules = []aggregation.Rule{
 		{Name: "ids", Match: `listener == "ids"`, Key: "node.id"},

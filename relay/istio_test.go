@@ -15,7 +15,7 @@ import (
 func TestIstioAgents(t *testing.T) {
 	o := xdstest.NewOrigin(t)
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{o.Addr()}
+	cfg.Upstream.Addresses = []string{o.Addr()}
 	conn := xdstest.Dial(t, start(t, cfg).Addr())
 	body := func(typeURL, value string) *anypb.Any { return &anypb.Any{TypeUrl: typeURL, Value: []byte(value)} }
 	answers := map[string]*discoveryv3.Resource{

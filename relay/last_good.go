@@ -20,28 +20,28 @@ import (
 func (n *Node) addLastGood(cfg *tier.Config) error {
 	cfg.Group = func(key aggregation.Key) *cache.Group { return n.cache.GroupOf(key) }
 	cfg.Held, cfg.Adopt = n.held, func(key aggregation.Key, node *corev3.Node, held []cache.Snapshot) { n.cache.Adopt(key, node, held) }
-	l := n.cfg.LastGood
+	l := n.cfg.LastKnownGood
 	if l.Store == config.StoreNone {
 		return nil
 	}
 	log := n.part(logs.LastGood)
 	keeper := lastgood.Config{
-		Prefix: n.cfg.Tier.Redis.Prefix, Encrypted: n.private, Delay: l.Delay, MaxSize: int(l.MaxSize), Wait: restoreWait(n.cfg.Cache.Hold),
+		Prefix: n.cfg.Tier.Redis.Prefix, Encrypted: n.private, Delay: l.WriteDelay, MaxSize: int(l.MaxSize), Wait: restoreWait(n.cfg.Cache.ConfirmTimeout),
 		Clock: n.clock, Logger: log, Meter: n.metrics.Meter(),
 	}
 	var err error
-	if l.KeysFile != "" {
-		if n.keys, err = lastgood.NewKeys(l.KeysFile, log); err != nil {
-			return fmt.Errorf("last_good.keys_file: %w", err)
+	if l.EncryptionKeysFile != "" {
+		if n.keys, err = lastgood.NewKeys(l.EncryptionKeysFile, log); err != nil {
+			return fmt.Errorf("last_known_good.encryption_keys_file: %w", err)
 		}
 		keeper.Keys = n.keys
 	} else {
-		log.Info("last known good is stored unencrypted and without types that hold secrets: last_good.keys_file names no key")
+		log.Info("the last known good state is kept without encryption, and without types that hold secrets, since last_known_good.encryption_keys_file names no key")
 	}
 	if l.Store == config.StoreRedis {
 		keeper.Store = lastgood.NewRedis(n.store, int(l.MaxSize), func(key string) (uint64, bool) { return n.heads.Epoch(key) })
 	} else if keeper.Store, err = lastgood.NewDirectoryOn(n.disk, l.Directory, int(l.MaxSize), log); err != nil {
-		return fmt.Errorf("last_good.directory: %w", err)
+		return fmt.Errorf("last_known_good.directory: %w", err)
 	}
 	if n.keeper, err = lastgood.New(keeper); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (n *Node) held(ctx context.Context, key string) (node *corev3.Node, all []c
 	if g := n.cache.GroupOf(aggregation.Key(key)); g != nil {
 		node, all = g.Node, g.Snapshots()
 	}
-	if len(all) > 0 || n.keeper == nil || n.cfg.LastGood.Store != config.StoreDirectory {
+	if len(all) > 0 || n.keeper == nil || n.cfg.LastKnownGood.Store != config.StoreDirectory {
 		return node, all // a Redis is read by whoever needs it
 	}
 	all, err := n.keeper.Read(ctx, key)

@@ -140,9 +140,9 @@ const canary = "CANARY-IN-THE-COAL-MINE"
 
 func lastGoodConfig(t *testing.T, dir, keys string) *config.Config {
 	cfg := testConfig()
-	cfg.LastGood.Store, cfg.LastGood.Directory, cfg.LastGood.KeysFile = config.StoreDirectory, dir, keys
-	cfg.LastGood.Delay = 100 * time.Millisecond
-	cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 50*time.Millisecond, 200*time.Millisecond
+	cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.EncryptionKeysFile = config.StoreDirectory, dir, keys
+	cfg.LastKnownGood.WriteDelay = 100 * time.Millisecond
+	cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 50*time.Millisecond, 200*time.Millisecond
 	return cfg
 }
 
@@ -180,7 +180,7 @@ func restartWithoutOrigin(t *testing.T, variant config.Variant) {
 		xdstest.Endpoints("c1", "10.0.0.1:1"), xdstest.Endpoints("c2", "10.0.0.2:1"),
 		xdstest.Route("r1", "c1"), xdstest.Secret("s1", "certificate", canary))
 	cfg := lastGoodConfig(t, dir, keys)
-	cfg.Origin.Addresses, cfg.Origin.Variant = []string{up.Addr()}, variant
+	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{up.Addr()}, variant
 
 	first := start(t, cfg)
 	old := newFleet(t, first.Addr(), "old")
@@ -321,8 +321,8 @@ func TestTierRestartWithoutOrigin(t *testing.T) {
 	keys := keysOf(t, "one")
 	node := func(name string) running {
 		cfg := lastGoodConfig(t, "", keys)
-		cfg.Node.Name, cfg.LastGood.Store = name, config.StoreRedis
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{up.Addr()}, config.Delta
+		cfg.Node.Name, cfg.LastKnownGood.Store = name, config.StoreRedis
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{up.Addr()}, config.Delta
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout, cfg.Tier.Peer.Address = redis.URL(), xdstest.Patience, "127.0.0.1:0"
 		return start(t, cfg)
 	}
@@ -395,8 +395,8 @@ func TestLastChangeIsKept(t *testing.T) {
 	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	o.Set("demo", xdstest.Cluster("c1", time.Second))
 	cfg := lastGoodConfig(t, "", keysOf(t, "one"))
-	cfg.Node.Name, cfg.LastGood.Store, cfg.LastGood.Delay = "a", config.StoreRedis, time.Hour
-	cfg.Origin.Addresses = []string{o.Addr()}
+	cfg.Node.Name, cfg.LastKnownGood.Store, cfg.LastKnownGood.WriteDelay = "a", config.StoreRedis, time.Hour
+	cfg.Upstream.Addresses = []string{o.Addr()}
 	cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout, cfg.Tier.Peer.Address = redis.URL(), xdstest.Patience, "127.0.0.1:0"
 	n := start(t, cfg)
 	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "demo")})

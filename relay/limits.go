@@ -16,15 +16,15 @@ import (
 func limitsOf(cfg *config.Config) limit.Values {
 	l := cfg.Limits
 	return limit.Values{
-		Connections: l.Connections, ConnectionsPerSource: l.ConnectionsPerSource, ConnectionsPerIdentity: l.ConnectionsPerIdentity,
-		Streams: l.Streams, StreamsPerSource: l.StreamsPerSource, StreamsPerIdentity: l.StreamsPerIdentity,
-		Keys: l.Keys, KeysPerIdentity: l.KeysPerIdentity, PeerConnections: l.PeerConnections, PeerStreams: l.PeerStreams,
-		StreamsPerConnection: l.StreamsPerConnection,
-		TypesPerStream:       l.TypesPerStream, TypesPerKey: l.TypesPerKey,
-		NameSize: int(l.NameSize), NodeSize: int(l.NodeSize), HeaderSize: int(l.HeaderSize),
-		RequestsPerSecond: l.RequestsPerSecond, RequestBurst: l.RequestBurst,
+		Connections: l.MaxConnections, ConnectionsPerSource: l.MaxConnectionsPerSource, ConnectionsPerIdentity: l.MaxConnectionsPerIdentity,
+		Streams: l.MaxStreams, StreamsPerSource: l.MaxStreamsPerSource, StreamsPerIdentity: l.MaxStreamsPerIdentity,
+		Keys: l.MaxKeys, KeysPerIdentity: l.MaxKeysPerIdentity, PeerConnections: l.MaxPeerConnections, PeerStreams: l.MaxPeerStreams,
+		StreamsPerConnection: l.MaxStreamsPerConnection,
+		TypesPerStream:       l.MaxTypesPerStream, TypesPerKey: l.MaxTypesPerKey,
+		NameSize: int(l.MaxNamesSizePerStream), NodeSize: int(l.MaxNodeSize), HeaderSize: int(l.MaxHeaderSize),
+		RequestsPerSecond: l.MaxRequestsPerSecond, RequestBurst: l.MaxRequestBurst,
 		RequestTimeout: requestTimeout(cfg), PartialSize: partialSize(cfg),
-		NewStreams: l.NewStreams, SyncWithin: l.SyncWithin, MemoryPercent: l.MemoryPercent,
+		NewStreams: l.MaxNewStreams, SyncWithin: l.NewStreamsSyncTime, MemoryPercent: l.MaxMemoryPercent,
 		Linger: cfg.Cache.Linger,
 	}
 }
@@ -32,34 +32,34 @@ func limitsOf(cfg *config.Config) limit.Values {
 // requestTimeout leaves time for the turn of a request that follows the largest one with
 // the most names: until that is paid for nothing is read.
 func requestTimeout(cfg *config.Config) time.Duration {
-	l := cfg.Limits
-	if l.RequestTimeout == 0 || l.RequestsPerSecond == 0 {
-		return l.RequestTimeout
+	l, least := cfg.Limits, cfg.Downstream.RequestTimeout
+	if least == 0 || l.MaxRequestsPerSecond == 0 {
+		return least
 	}
-	names := limit.NameCost(cfg.Listen.MaxNames*cache.NameCost + int(l.NameSize))
-	tokens := limit.Cost(int(cfg.Listen.MaxReceiveSize)) + max(names-l.RequestBurst, 0)
-	turn := time.Duration(tokens) * time.Second / time.Duration(l.RequestsPerSecond)
-	return max(l.RequestTimeout, 2*turn)
+	names := limit.NameCost(l.MaxNamesPerStream*cache.NameCost + int(l.MaxNamesSizePerStream))
+	tokens := limit.Cost(int(l.MaxRequestSize)) + max(names-l.MaxRequestBurst, 0)
+	turn := time.Duration(tokens) * time.Second / time.Duration(l.MaxRequestsPerSecond)
+	return max(least, 2*turn)
 }
 
 // partialSize leaves room for the largest request, and for what its pieces take beyond
 // their bytes.
 func partialSize(cfg *config.Config) int {
-	if cfg.Limits.PartialSize == 0 {
+	if cfg.Limits.MaxPartialRequestsSize == 0 {
 		return 0
 	}
-	return int(max(cfg.Limits.PartialSize, cfg.Listen.MaxReceiveSize+cfg.Listen.MaxReceiveSize/4))
+	return int(max(cfg.Limits.MaxPartialRequestsSize, cfg.Limits.MaxRequestSize+cfg.Limits.MaxRequestSize/4))
 }
 
 // clientOptions are the limits that gRPC itself holds, on the ports for clients.
 func (n *Node) clientOptions() []grpc.ServerOption {
 	l := n.cfg.Limits
 	alive := fanout.KeepaliveParams()
-	alive.MaxConnectionIdle = l.IdleTimeout
+	alive.MaxConnectionIdle = n.cfg.Downstream.IdleTimeout
 	return []grpc.ServerOption{
-		grpc.MaxConcurrentStreams(uint32(l.StreamsPerConnection)),
+		grpc.MaxConcurrentStreams(uint32(l.MaxStreamsPerConnection)),
 		// Half of it is for those that are told what the limit is.
-		grpc.MaxHeaderListSize(2 * uint32(l.HeaderSize)),
+		grpc.MaxHeaderListSize(2 * uint32(l.MaxHeaderSize)),
 		grpc.KeepaliveParams(alive),
 	}
 }

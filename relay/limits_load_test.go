@@ -28,8 +28,8 @@ func TestLoadReportsOfTheUnauthorized(t *testing.T) {
 	o := xdstest.NewOrigin(t)
 	o.ServeLoad()
 	cfg, cc := quietNode(t, func(c *config.Config) {
-		c.Origin.Directory, c.Origin.Addresses = "", []string{o.Addr()}
-		c.Authorize = []authorize.Rule{{Name: "prod", Match: `listener == "default" && node.cluster == "prod"`}}
+		c.Upstream.Directory, c.Upstream.Addresses = "", []string{o.Addr()}
+		c.Authorization.Rules = []authorize.Rule{{Name: "prod", Match: `listener == "default" && node.cluster == "prod"`}}
 	})
 	send := func(report []byte) error {
 		return sendTo(t, cc, "/"+lrsv3.LoadReportingService_ServiceDesc.ServiceName+"/StreamLoadStats", report)
@@ -48,7 +48,7 @@ func TestLoadReportsOfTheUnauthorized(t *testing.T) {
 		code   codes.Code
 		most   int // bytes
 	}{
-		"large":                 {repeated(node("dev"), int(cfg.Listen.MaxReceiveSize), unknown), codes.PermissionDenied, 4*fanout.FirstBytes + constant},
+		"large":                 {repeated(node("dev"), int(cfg.Limits.MaxRequestSize), unknown), codes.PermissionDenied, 4*fanout.FirstBytes + constant},
 		"node too late":         {late, codes.InvalidArgument, 4*fanout.FirstBytes + constant},
 		"64 KiB of parts":       {repeated(node("dev"), fanout.FirstBytes, field(loadClusters, nil)), codes.PermissionDenied, 4*fanout.FirstBytes + constant/8},
 		"64 KiB without a node": {repeated(nil, fanout.FirstBytes, field(loadClusters, nil)), codes.InvalidArgument, 4*fanout.FirstBytes + constant/8},

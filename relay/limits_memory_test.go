@@ -143,8 +143,8 @@ func sendTo(t *testing.T, cc *grpc.ClientConn, method string, request []byte) er
 func quietNode(t *testing.T, change ...func(*config.Config)) (*config.Config, *grpc.ClientConn) {
 	t.Helper()
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
-	cfg.Listen.V2 = true
+	cfg.Upstream.Directory = t.TempDir()
+	cfg.Downstream.XDSV2 = true
 	for _, c := range change {
 		c(cfg)
 	}
@@ -185,7 +185,7 @@ func TestMemoryOfARequest(t *testing.T) {
 	huge := func(number protowire.Number) func(int) []byte {
 		return func(i int) []byte {
 			if i == 0 {
-				return field(number, bytes.Repeat([]byte("x"), int(cfg.Listen.MaxReceiveSize)-4<<10))
+				return field(number, bytes.Repeat([]byte("x"), int(cfg.Limits.MaxRequestSize)-4<<10))
 			}
 			return field(unknownField, make([]byte, 8<<10)) // does not fit
 		}
@@ -229,12 +229,12 @@ func TestMemoryOfARequest(t *testing.T) {
 			if i > 0 {
 				return make([]byte, 1<<30)
 			}
-			return field(sotwError, field(statusErrMessage, bytes.Repeat([]byte("x"), int(cfg.Listen.MaxReceiveSize)-4<<10)))
+			return field(sotwError, field(statusErrMessage, bytes.Repeat([]byte("x"), int(cfg.Limits.MaxRequestSize)-4<<10)))
 		}, codes.OK},
 	}
 	tried := func(name string, v xdstest.Variant, beginning []byte, f fill) {
 		t.Run(name, func(t *testing.T) {
-			request := filled(beginning, int(cfg.Listen.MaxReceiveSize), f.part)
+			request := filled(beginning, int(cfg.Limits.MaxRequestSize), f.part)
 			var err error
 			got := growth(func() { err = sendRequest(t, cc, v, request) })
 			t.Logf("a request of %d bytes takes %.2f times as many", len(request), float64(got)/float64(len(request)))
@@ -275,8 +275,8 @@ func reconnects(t *testing.T, names, nameSize, versionSize int) []byte {
 	return b
 }
 
-// TestLargestReconnect: listen.max_receive_size is by default what a delta client needs that
-// comes back with listen.max_names names, and hardly more (B40). While it is served, and
+// TestLargestReconnect: limits.max_request_size is by default what a delta client needs that
+// comes back with limits.max_names_per_stream names, and hardly more (B40). While it is served, and
 // afterwards, the request takes at most four times its size, with the state of a
 // subscription that nobody else has.
 func TestLargestReconnect(t *testing.T) {
@@ -284,8 +284,8 @@ func TestLargestReconnect(t *testing.T) {
 		t.Skip("the race detector multiplies what is measured here")
 	}
 	cfg, cc := quietNode(t)
-	request := reconnects(t, cfg.Listen.MaxNames, 64, 64)
-	most := int(cfg.Listen.MaxReceiveSize) - int(cfg.Limits.NodeSize) // which the Node may need
+	request := reconnects(t, cfg.Limits.MaxNamesPerStream, 64, 64)
+	most := int(cfg.Limits.MaxRequestSize) - int(cfg.Limits.MaxNodeSize) // which the Node may need
 	if n := len(request); n > most || n < most*9/10 {
 		t.Errorf("the request has %d bytes, expected a little less than %d", n, most)
 	}
@@ -319,7 +319,7 @@ func TestMemoryOfTheUnauthorized(t *testing.T) {
 		t.Skip("the race detector multiplies what is measured here")
 	}
 	cfg, cc := quietNode(t, func(c *config.Config) {
-		c.Authorize = []authorize.Rule{{Name: "prod", Match: `listener == "default" && node.cluster == "prod"`}}
+		c.Authorization.Rules = []authorize.Rule{{Name: "prod", Match: `listener == "default" && node.cluster == "prod"`}}
 	})
 	for _, v := range []xdstest.Variant{{}, {Delta: true}, {V2: true}} {
 		number := resource.NodeNumber(v.Delta)
@@ -342,7 +342,7 @@ func TestMemoryOfTheUnauthorized(t *testing.T) {
 				if test.before == 0 {
 					b = field(number, node)
 				}
-				request := repeated(b, int(cfg.Listen.MaxReceiveSize), field(unknownField, make([]byte, 64<<10)))
+				request := repeated(b, int(cfg.Limits.MaxRequestSize), field(unknownField, make([]byte, 64<<10)))
 				if test.before > 0 && test.before < len(request) {
 					request = append(request[:len(request)-(64<<10+6)], field(number, node)...)
 				}

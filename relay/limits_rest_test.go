@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
 )
@@ -19,10 +18,10 @@ import (
 func TestLimitOfPollingIdentities(t *testing.T) {
 	mesh := xdstest.NewAuthority(t, "mesh")
 	n := limited(t, func(c *config.Config) {
-		c.Limits.ConnectionsPerIdentity = 1
-		c.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
-		c.REST.Address, c.REST.TLS = c.Listen.Address, c.Listen.TLS
-		c.Authorize = authorize.Any()
+		c.Limits.MaxConnectionsPerIdentity = 1
+		c.Listener = tlsListener(t, t.TempDir(), mesh)
+		c.REST.Address, c.REST.TLS = c.Listener.Address, c.Listener.TLS
+		c.Authorization.AllowAny = true
 	})
 	// Each has connections of its own, which it keeps.
 	client := func(identity string) *http.Client {
@@ -50,7 +49,7 @@ func TestLimitOfPollingIdentities(t *testing.T) {
 	first, second := client("web"), client("web")
 	answered(first, "the first to be answered")
 	code, text, closed := poll(second)
-	if code != http.StatusTooManyRequests || !strings.Contains(text, "2 connections of dns:web: the limit is 1 (limits.connections_per_identity)") || !closed {
+	if code != http.StatusTooManyRequests || !strings.Contains(text, "2 connections of dns:web: the limit is 1 (limits.max_connections_per_identity)") || !closed {
 		t.Errorf("the second got %d %s, closed: %v", code, text, closed)
 	}
 	n.refusals(t, "connections_per_identity", 1)

@@ -137,11 +137,11 @@ func TestLimitsOfHTTP2(t *testing.T) {
 		code   http2.ErrCode
 		why    string
 	}{
-		{"streams_per_connection", func(c *config.Config) { c.Limits.StreamsPerConnection = 1 }, func(h *byHand) {
+		{"streams_per_connection", func(c *config.Config) { c.Limits.MaxStreamsPerConnection = 1 }, func(h *byHand) {
 			h.open(1, 0)
 			h.open(3, 0)
 		}, http2.ErrCodeRefusedStream, ""},
-		{"header_size", func(c *config.Config) { c.Limits.HeaderSize = 4 << 10 }, func(h *byHand) { h.open(1, 9) }, http2.ErrCodeFrameSize, ""},
+		{"header_size", func(c *config.Config) { c.Limits.MaxHeaderSize = 4 << 10 }, func(h *byHand) { h.open(1, 9) }, http2.ErrCodeFrameSize, ""},
 		{"pings", func(*config.Config) {}, func(h *byHand) {
 			for range 4 {
 				h.must(h.WritePing(false, [8]byte{}))
@@ -171,7 +171,7 @@ func TestLimitOfIdleConnections(t *testing.T) {
 		origin := network.NewStateOrigin(t, nil)
 		origin.Set("", xdstest.Cluster("a", time.Second))
 		cfg := testConfig()
-		cfg.Admin.Address, cfg.Origin.Addresses = "", []string{origin.Addr()}
+		cfg.Admin.Address, cfg.Upstream.Addresses = "", []string{origin.Addr()}
 		var log lines
 		n := startWith(t, cfg, relay.Options{Listen: network.Listen, Dial: network.Dial, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		used := supplied(t, network.Client(t, n.Addr()))
@@ -181,7 +181,7 @@ func TestLimitOfIdleConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := speakByHand(t, conn)
-		if code, why := h.ends(); code != http2.ErrCodeNo || why != "max_idle" || time.Since(began) < cfg.Limits.IdleTimeout {
+		if code, why := h.ends(); code != http2.ErrCodeNo || why != "max_idle" || time.Since(began) < cfg.Downstream.IdleTimeout {
 			t.Errorf("ended after %v with %v, %q", time.Since(began), code, why)
 		}
 		_ = conn.Close()
@@ -202,8 +202,8 @@ func TestLimitOfSending(t *testing.T) {
 	writeResources(t, dir, "clusters.json", xdstest.Cluster(strings.Repeat("c", size), time.Second))
 	writeResources(t, dir, "listeners.json", xdstest.Listener(strings.Repeat("l", size), "127.0.0.1:1", "r"))
 	cfg := testConfig()
-	cfg.Origin.Directory = dir
-	cfg.Listen.SendTimeout = time.Second
+	cfg.Upstream.Directory = dir
+	cfg.Downstream.SendTimeout = time.Second
 	n := start(t, cfg)
 	h := connectByHand(t, n.Addr(), http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	h.open(1, 0)
@@ -224,17 +224,17 @@ func TestLimitOfSending(t *testing.T) {
 func TestLimitsOfPeers(t *testing.T) {
 	tier := func(change func(*config.Config)) running {
 		return limited(t, func(c *config.Config) {
-			c.Tier.Members = []string{c.Node.Name + "=127.0.0.1:1"}
-			c.Tier.Peer.Address, c.Tier.Peer.Advertise = "127.0.0.1:0", "127.0.0.1:1"
+			c.Tier.Nodes = []string{c.Node.Name + "=127.0.0.1:1"}
+			c.Tier.Peer.Address, c.Tier.Peer.AdvertiseAddress = "127.0.0.1:0", "127.0.0.1:1"
 			change(c)
 		})
 	}
 	peer := func(n running) *xdstest.Conn {
 		return xdstest.Dial(t, n.PeerAddr(), grpc.WithPerRPCCredentials(otherKey{}))
 	}
-	n := tier(func(c *config.Config) { c.Limits.PeerStreams = 1 })
+	n := tier(func(c *config.Config) { c.Limits.MaxPeerStreams = 1 })
 	first := supplied(t, peer(n))
-	if st := peer(n).Open(xdstest.Delta).ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "2 streams of other nodes: the limit is 1 (limits.peer_streams)") {
+	if st := peer(n).Open(xdstest.Delta).ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "2 streams of other nodes: the limit is 1 (limits.max_peer_streams)") {
 		t.Errorf("one stream too many got %v", st)
 	}
 	n.refusals(t, "peer_streams", 1)
@@ -247,13 +247,13 @@ func TestLimitsOfPeers(t *testing.T) {
 		return err == nil
 	})
 
-	n = tier(func(c *config.Config) { c.Limits.PeerConnections = 1 })
+	n = tier(func(c *config.Config) { c.Limits.MaxPeerConnections = 1 })
 	supplied(t, peer(n))
 	s, err := adsOf(t, n.PeerAddr())
 	if err == nil {
 		_, err = s.Recv()
 	}
-	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "2 connections of other nodes: the limit is 1 (limits.peer_connections)") {
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "2 connections of other nodes: the limit is 1 (limits.max_peer_connections)") {
 		t.Errorf("one connection too many got %v", err)
 	}
 	n.refusals(t, "peer_connections", 1)
@@ -263,7 +263,7 @@ func TestLimitsOfPeers(t *testing.T) {
 // A node that is busy and brings no streams in sync refuses those beyond the limit at
 // once, instead of letting them wait; when they have gone it takes others.
 func TestLimitOfNewStreams(t *testing.T) {
-	n := limited(t, func(c *config.Config) { c.Limits.NewStreams, c.Limits.SyncWithin = 2, time.Minute })
+	n := limited(t, func(c *config.Config) { c.Limits.MaxNewStreams, c.Limits.NewStreamsSyncTime = 2, time.Minute })
 	supplied(t, xdstest.Dial(t, n.Addr()))                    // from here on there is something to tell
 	comes := func(c *xdstest.Conn) (*xdstest.Stream, error) { // and never says that it has it
 		s := c.Open(xdstest.Variant{Delta: true})
@@ -288,8 +288,8 @@ func TestLimitOfNewStreams(t *testing.T) {
 		return err != nil
 	})
 	rest()
-	if !strings.Contains(err.Error(), codes.ResourceExhausted.String()) || !strings.Contains(err.Error(), "streams are not in sync yet, which is what this node can bring in sync within 1m0s: the limit is ") ||
-		!strings.Contains(err.Error(), "(limits.new_streams)") {
+	if !strings.Contains(err.Error(), codes.ResourceExhausted.String()) || !strings.Contains(err.Error(), "streams are not in sync yet, as many as this node brings in sync within 1m0s: the limit is ") ||
+		!strings.Contains(err.Error(), "(limits.max_new_streams)") {
 		t.Errorf("told %v", err)
 	}
 	n.refusals(t, "new_streams", 1)

@@ -18,8 +18,8 @@ func TestListeners(t *testing.T) {
 	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	origin.Set("shop", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{origin.Addr()}
-	cfg.Listeners = []config.OtherListener{{Name: "mesh", Listener: config.Listener{Address: "127.0.0.1:0"}}}
+	cfg.Upstream.Addresses = []string{origin.Addr()}
+	cfg.Listeners = append(cfg.AllListeners(), config.NamedListener{Name: "mesh", Listener: config.Listener{Address: "127.0.0.1:0"}})
 	cfg.Aggregation.Rules = []aggregation.Rule{{Key: "node.cluster + '@' + peer.listener", Name: "by listener"}}
 	n := start(t, cfg)
 	if n.ListenerAddr("mesh") == n.Addr() || n.ListenerAddr("none") != "" {
@@ -43,9 +43,9 @@ func TestSilentConnections(t *testing.T) {
 	dir := t.TempDir()
 	writeResources(t, dir, "all.json", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Directory = dir
+	cfg.Upstream.Directory = dir
 	for _, timeout := range []time.Duration{200 * time.Millisecond, time.Hour} {
-		cfg.Listen.HandshakeTimeout = timeout
+		cfg.Downstream.HandshakeTimeout = timeout
 		n := start(t, cfg)
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", n.Addr())
 		if err != nil {

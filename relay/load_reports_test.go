@@ -18,8 +18,8 @@ const every = 100 * time.Millisecond
 // originConfig is a configuration for a control plane that may come and go.
 func originConfig(addr string) *config.Config {
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{addr}
-	cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 20*time.Millisecond, 100*time.Millisecond
+	cfg.Upstream.Addresses = []string{addr}
+	cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 20*time.Millisecond, 100*time.Millisecond
 	return cfg
 }
 
@@ -100,7 +100,7 @@ func TestLoadReports(t *testing.T) {
 // not know the service, clients are told so.
 func TestNobodyTakesLoadReports(t *testing.T) {
 	directory := testConfig()
-	directory.Origin.Directory = t.TempDir()
+	directory.Upstream.Directory = t.TempDir()
 	for name, cfg := range map[string]*config.Config{
 		"directory": directory, "control plane": originConfig(xdstest.NewControlPlane(t, nil).Addr()),
 	} {

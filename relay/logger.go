@@ -14,5 +14,5 @@ import (
 func NewLogger(w io.Writer, cfg config.Log) (*slog.Logger, *logs.Levels) {
 	levels := logs.NewLevels(cfg.Level.Level())
 	levels.Set(cfg.Level.Level(), cfg.Own())
-	return logs.New(w, logs.Config{JSON: cfg.Format == config.FormatJSON, Levels: levels, Repeats: cfg.Repeats}), levels
+	return logs.New(w, logs.Config{JSON: cfg.Format == config.FormatJSON, Levels: levels, Repeats: cfg.MaxRepeatsPerMinute}), levels
 }

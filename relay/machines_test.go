@@ -12,7 +12,7 @@ import (
 // drained, and which is off unless it is asked for.
 func TestMachinePort(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Upstream.Directory = t.TempDir()
 	if off := start(t, cfg).MetricsAddr(); off != "" {
 		t.Errorf("without an address it listens at %s", off)
 	}
@@ -42,7 +42,7 @@ func TestMachinePort(t *testing.T) {
 // without end gets no more than one address may have, and others are served.
 func TestOperatorPortsAreBounded(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Upstream.Directory = t.TempDir()
 	cfg.Metrics.Address = "127.0.0.1:0"
 	n := start(t, cfg)
 	for name, address := range map[string]string{"metrics": n.MetricsAddr(), "admin": n.AdminAddr()} {

@@ -46,13 +46,13 @@ func allInstruments(t *testing.T) []telemetry.Instrument {
 	t.Helper()
 	cfg := testConfig()
 	cfg.REST.Address, cfg.Tier.Peer.Address = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Origin.Addresses = []string{"127.0.0.1:1"}
-	files := config.DefaultOrigin()
+	cfg.Upstream.Addresses = []string{"127.0.0.1:1"}
+	files := config.DefaultUpstream()
 	files.Directory = t.TempDir()
-	cfg.Origins = []config.OtherOrigin{{Name: "files", Types: []string{"Runtime"}, Origin: files}}
+	cfg.Upstreams = append(cfg.AllUpstreams(), config.NamedUpstream{Name: "files", Types: []string{"Runtime"}, Upstream: files})
 	cfg.Tier.Redis.URL = "redis://127.0.0.1:1"
 	cfg.Telemetry.TopKeys = 5
-	cfg.LastGood.Store = config.StoreRedis
+	cfg.LastKnownGood.Store = config.StoreRedis
 	n, err := relay.New(cfg, relay.Options{Version: "v-test"})
 	if err != nil {
 		t.Fatal(err)

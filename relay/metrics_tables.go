@@ -67,7 +67,7 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 	resources := g.whole("xdsrelay.cache.resources", "Resources in the tables of all keys.")
 	names := g.whole("xdsrelay.cache.demand.names", "Names that origins or owners are asked for, of all keys.")
 	wildcards := g.whole("xdsrelay.cache.demand.wildcards", "Keys for which all resources of a type are asked for.")
-	fullest := g.share("xdsrelay.cache.demand.names.fullest", "How much of origin.max_names_size the names of one type of a key take, of all keys and types the most; clients with names beyond 1 are refused.")
+	fullest := g.share("xdsrelay.cache.demand.names.fullest", "How much of upstream.max_names_size the names of one type of a key take, of all keys and types the most; clients with names beyond 1 are refused.")
 	subscriptions := g.whole("xdsrelay.cache.subscriptions", "Different subscriptions of clients; equal ones share one.")
 	downFor := g.seconds("xdsrelay.cache.keys.down.age", "Since when the key has been without a stream to an origin that it wants something of, of the active keys the longest; 0 if all have one.")
 	var clients, size metric.Int64ObservableGauge

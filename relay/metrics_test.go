@@ -28,14 +28,14 @@ func TestMetricsAreThose(t *testing.T) {
 	cfg := testConfig()
 	cfg.REST.Address, cfg.Tier.Peer.Address = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Tier.Redis.URL = redis.URL()
-	cfg.LastGood.Store, cfg.LastGood.Delay = config.StoreRedis, 100*time.Millisecond
-	cfg.Origin.Directory = t.TempDir()
-	writeResources(t, cfg.Origin.Directory, "clusters.json", xdstest.Cluster("secret-resource", time.Second))
-	other := config.DefaultOrigin()
+	cfg.LastKnownGood.Store, cfg.LastKnownGood.WriteDelay = config.StoreRedis, 100*time.Millisecond
+	cfg.Upstream.Directory = t.TempDir()
+	writeResources(t, cfg.Upstream.Directory, "clusters.json", xdstest.Cluster("secret-resource", time.Second))
+	other := config.DefaultUpstream()
 	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	origin.Set("secret-key", xdstest.Runtime("secret-layer", nil))
 	other.Addresses = []string{origin.Addr()}
-	cfg.Origins = []config.OtherOrigin{{Name: "second", Types: []string{"Runtime"}, Origin: other}}
+	cfg.Upstreams = append(cfg.AllUpstreams(), config.NamedUpstream{Name: "second", Types: []string{"Runtime"}, Upstream: other})
 	n := start(t, cfg)
 
 	picky := func(f *xdstest.Frame) string {
@@ -60,7 +60,7 @@ func TestMetricsAreThose(t *testing.T) {
 	if status := poller.poll(t); status != http.StatusOK {
 		t.Errorf("a poll got %d", status)
 	}
-	writeResources(t, cfg.Origin.Directory, "more.json", xdstest.Cluster("secret-too", time.Second))
+	writeResources(t, cfg.Upstream.Directory, "more.json", xdstest.Cluster("secret-too", time.Second))
 
 	documented := make(map[string]telemetry.Instrument)
 	for _, i := range n.Instruments() {

@@ -18,7 +18,7 @@ func TestNamesNearTheirBound(t *testing.T) {
 	origin := xdstest.NewOrigin(t)
 	var log lines
 	cfg := originConfig(origin.Addr())
-	cfg.Origin.MaxNamesSize = 100_000
+	cfg.Upstream.MaxNamesSize = 100_000
 	n := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	s := xdstest.Dial(t, n.Addr()).Open(xdstest.Variant{Delta: true})
 	subscribe := func(from, to int) {
@@ -42,7 +42,7 @@ func TestNamesNearTheirBound(t *testing.T) {
 			return false
 		})
 	}
-	const warning = "come close to origin.max_names_size"
+	const warning = "come close to upstream.max_names_size"
 	subscribe(0, 790)
 	shows(0.79)
 	if log.count(warning) != 0 {

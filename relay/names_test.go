@@ -32,10 +32,10 @@ func TestManyNames(t *testing.T) {
 			origin.Set("", resources...)
 			cfg := testConfig()
 			cfg.Admin.Address = ""
-			cfg.Listen.FirstRequestTimeout = time.Minute // the race detector makes such requests slow
-			cfg.Origin.Addresses, cfg.Origin.Variant = []string{origin.Addr()}, variant
+			cfg.Downstream.FirstRequestTimeout = time.Minute // the race detector makes such requests slow
+			cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{origin.Addr()}, variant
 			if variant == config.SotW {
-				cfg.Origin.MaxSendSize = 4<<20 - 1<<10 // SotW requests cannot be divided; servers accept 4 MiB
+				cfg.Upstream.MaxRequestSize = 4<<20 - 1<<10 // SotW requests cannot be divided; servers accept 4 MiB
 			}
 			conn := xdstest.Dial(t, start(t, cfg).Addr())
 

@@ -60,7 +60,7 @@ type Options struct {
 	// their own.
 	Listen func(address string) (net.Listener, error)
 	Dial   func(ctx context.Context, address string) (net.Conn, error)
-	// Disk is where last_good.directory is. nil means the operating system's; tests in
+	// Disk is where last_known_good.directory is. nil means the operating system's; tests in
 	// virtual time have one that fills and loses writes.
 	Disk lastgood.Disk
 	// Clock is the time of day in what leaves the node: answers to other nodes, records and the
@@ -207,13 +207,13 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	}
 	n.operate()
 	n.pool = fanout.NewPool(0)
-	n.pool.SetIntervals(n.cfg.Listen.MinIntervals())
+	n.pool.SetIntervals(n.cfg.Downstream.MinIntervals())
 	n.add(part{stop: n.pool.Close})
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
 		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Streams: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
-		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.massRemoval, NamesNear: n.namesNear,
-		Linger: orNone(c.Linger), Lingering: n.cfg.Listen.MaxNames, IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
+		MaxRemovalPercent: n.cfg.RemovalGuard.MaxPercent, RemovalHold: n.cfg.RemovalGuard.Hold, Alarm: n.massRemoval, NamesNear: n.namesNear,
+		Linger: orNone(c.Linger), Lingering: n.cfg.Limits.MaxNamesPerStream, IdleBytes: int64(orNone(n.cfg.Limits.MaxIdleKeysSize)), Hold: orNone(c.ConfirmTimeout),
 	})
 	if err != nil {
 		return err
@@ -252,15 +252,15 @@ func (n *Node) wake(subs []*cache.Subscription) {
 func (n *Node) massRemoval(m cache.MassRemoval) {
 	about := []any{"key", string(m.Group.Key), "type", m.Type.URL, "origin", m.Origin, "removals", m.Removals, "of", m.Of}
 	if !m.HeldBack {
-		n.part(logs.Origin).Warn("the control plane removed most of a complete set, and clients followed; cache.max_removal_percent would have held the removals back", about...)
+		n.part(logs.Origin).Warn("an origin has removed most of a complete set, and so have the clients; removal_guard.max_percent would hold such removals back", about...)
 		return
 	}
-	n.part(logs.Origin).Warn("removal guard engaged: the control plane removed more than cache.max_removal_percent allows", append(about, "hold", n.cfg.Cache.RemovalHold)...)
+	n.part(logs.Origin).Warn("removals are held back: an origin has removed more than removal_guard.max_percent allows", append(about, "hold", n.cfg.RemovalGuard.Hold)...)
 }
 
 // namesNear warns before the clients of a key are refused for the size of their names.
 func (n *Node) namesNear(c cache.NamesNear) {
-	n.part(logs.Origin).Warn("the subscribed names of a key are close to origin.max_names_size; names without a resource of the clients that ask for most are dropped first, then clients with more are refused",
+	n.part(logs.Origin).Warn("the names that clients of a key ask for come close to upstream.max_names_size; names without a resource of the clients that ask for most are dropped first, then clients with more are refused",
 		"key", string(c.Group.Key), "type", c.Type.URL, "origin", c.Stream.Origin, "bytes", c.Bytes, "limit", c.Bound)
 }
 
@@ -276,14 +276,14 @@ func orNone[T ~int64 | ~int](v T) T {
 }
 
 func (n *Node) buildServer() (err error) {
-	l := n.cfg.Listen
+	d, l := n.cfg.Downstream, n.cfg.Limits
 	n.fanout, err = fanout.New(fanout.Config{
-		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: n.rules.Load, Gate: n.gate, RecheckInterval: n.cfg.Recheck.Interval, NodeName: n.name, Private: n.private,
-		SendTimeout: l.SendTimeout, AckTimeout: l.AckTimeout, OriginTimeout: l.OriginTimeout, FirstRequestTimeout: l.FirstRequestTimeout,
-		HandshakeTimeout: l.HandshakeTimeout,
-		MaxConnectionAge: l.MaxConnectionAge,
-		MaxReceiveBytes:  int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
-		Compression: compressionOf(l.Compression), Limits: n.limits,
+		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: n.rules.Load, Gate: n.gate, RecheckInterval: n.cfg.Authorization.RecheckInterval, NodeName: n.name, Private: n.private,
+		SendTimeout: d.SendTimeout, AckTimeout: d.AckTimeout, OriginTimeout: d.UpstreamTimeout, FirstRequestTimeout: d.FirstRequestTimeout,
+		HandshakeTimeout: d.HandshakeTimeout,
+		MaxConnectionAge: d.MaxConnectionAge,
+		MaxReceiveBytes:  int(l.MaxRequestSize), MaxSendBytes: int(l.MaxResponseSize), MaxNames: l.MaxNamesPerStream, V2: d.XDSV2, BodyBytes: int64(l.MaxEncodedSize),
+		Compression: compressionOf(d.Compression), Limits: n.limits,
 		Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	})
 	if err != nil {
@@ -296,12 +296,12 @@ func (n *Node) buildServer() (err error) {
 	n.add(part{run: func(ctx context.Context) { n.newBalancer().run(ctx) }})
 	n.add(part{run: n.watchTrust})
 	n.fanout.Register(n.grpc)
-	if l.ClientStatus {
+	if d.CSDS {
 		n.status.Register(n.grpc)
 	}
 	n.health = health.NewServer()
 	healthpb.RegisterHealthServer(n.grpc, n.health)
-	if l.Reflection {
+	if d.Reflection {
 		reflection.Register(n.grpc)
 	}
 	if n.peers != nil {

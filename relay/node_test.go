@@ -55,8 +55,8 @@ func writeResources(t *testing.T, dir, name string, resources ...proto.Message) 
 func testConfig() *config.Config {
 	cfg := config.Default()
 	cfg.Node.Name = "node-1"
-	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Drain.Time, cfg.Drain.Grace = 10*time.Millisecond, xdstest.Patience
+	cfg.Listener.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Drain.Duration, cfg.Drain.Grace = 10*time.Millisecond, xdstest.Patience
 	return cfg
 }
 
@@ -141,8 +141,8 @@ func (n running) get(t *testing.T, path string) (code int, body string) {
 // which streams end with UNAVAILABLE (B42).
 func TestNode(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory, cfg.Listen.Reflection = t.TempDir(), true
-	writeResources(t, cfg.Origin.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
+	cfg.Upstream.Directory, cfg.Downstream.Reflection = t.TempDir(), true
+	writeResources(t, cfg.Upstream.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
 	n := start(t, cfg)
 
 	conn := xdstest.Dial(t, n.Addr())
@@ -189,7 +189,7 @@ func TestNode(t *testing.T) {
 	})
 
 	t.Run("bad file", func(t *testing.T) {
-		if err := os.WriteFile(filepath.Join(cfg.Origin.Directory, "bad.json"), []byte("{"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(cfg.Upstream.Directory, "bad.json"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		xdstest.Eventually(t, "the bad file is shown", func() bool {
@@ -252,7 +252,7 @@ func reflect(t *testing.T, cc *grpc.ClientConn) string {
 // health service holds it for the grace time.
 func TestDrain(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Upstream.Directory = t.TempDir()
 	n := start(t, cfg)
 
 	conn := xdstest.Dial(t, n.Addr())
@@ -298,8 +298,8 @@ func TestDrain(t *testing.T) {
 // TestDrainEnds holds that nobody can keep a node from ending.
 func TestDrainEnds(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
-	cfg.Drain.Time, cfg.Drain.Grace = 0, 0
+	cfg.Upstream.Directory = t.TempDir()
+	cfg.Drain.Duration, cfg.Drain.Grace = 0, 0
 	n := start(t, cfg)
 	conn := xdstest.Dial(t, n.Addr())
 	watch, err := healthpb.NewHealthClient(conn.ClientConn()).Watch(t.Context(), &healthpb.HealthCheckRequest{})
@@ -320,8 +320,8 @@ func TestReadyNeedsState(t *testing.T) {
 	origin.Set("", xdstest.Cluster("c1", time.Second))
 	origin.Stop()
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{origin.Addr()}
-	cfg.Origin.Backoff.Initial = 10 * time.Millisecond
+	cfg.Upstream.Addresses = []string{origin.Addr()}
+	cfg.Upstream.Backoff.Initial = 10 * time.Millisecond
 	n := start(t, cfg)
 
 	stream := xdstest.Dial(t, n.Addr()).Open(xdstest.Variant{})
@@ -354,7 +354,7 @@ func TestNewErrors(t *testing.T) {
 	defer taken.Close()
 
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Upstream.Directory = t.TempDir()
 	cfg.Admin.Address = taken.Addr().String()
 	if _, err = relay.New(cfg, relay.Options{}); err == nil || !strings.Contains(err.Error(), "admin.address: listen tcp "+taken.Addr().String()) {
 		t.Errorf("port in use: %v", err)
@@ -369,7 +369,7 @@ func TestNewErrors(t *testing.T) {
 // TestRunAfterTheEnd holds that a node that was never to serve leaves nothing.
 func TestRunAfterTheEnd(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{"127.0.0.1:1"}
+	cfg.Upstream.Addresses = []string{"127.0.0.1:1"}
 	node, err := relay.New(cfg, relay.Options{})
 	if err != nil {
 		t.Fatal(err)

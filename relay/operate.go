@@ -80,7 +80,7 @@ func (n *Node) tierAdmin() admin.Tier {
 		Own:   n.stateNow,
 		Model: n.model, Nodes: n.statesOfAll, Series: n.seriesOfAll, Explain: n.explain, Release: n.releaseOnAll,
 		Drain: func() (admin.Draining, error) {
-			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.settings.drain().Time.Seconds()}, n.Drain()
+			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.settings.drain().Duration.Seconds()}, n.Drain()
 		},
 	}
 }

@@ -58,7 +58,7 @@ func TestAdminPort(t *testing.T) {
 	dir := t.TempDir()
 	authority, stranger := xdstest.NewAuthority(t, "operators"), xdstest.NewAuthority(t, "strangers")
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Upstream.Directory = t.TempDir()
 	a := &cfg.Admin
 	a.TLS.CertFile, a.TLS.KeyFile, a.TLS.CAFile = authority.WriteFiles(dir, "127.0.0.1")
 	a.TokenFile, a.ReadTokenFile = filepath.Join(dir, "token"), filepath.Join(dir, "read-token")

@@ -32,10 +32,10 @@ type origin interface {
 
 // secureFor makes the credentials that an origin of a section is dialled with; nil for
 // plaintext.
-type secureFor func(section string, cfg config.Origin) (credentials.TransportCredentials, error)
+type secureFor func(section string, cfg config.Upstream) (credentials.TransportCredentials, error)
 
 // originCredentials are a [secureFor].
-func (n *Node) originCredentials(section string, cfg config.Origin) (credentials.TransportCredentials, error) {
+func (n *Node) originCredentials(section string, cfg config.Upstream) (credentials.TransportCredentials, error) {
 	if !cfg.TLS.On() {
 		return nil, nil
 	}
@@ -49,7 +49,7 @@ func (n *Node) originCredentials(section string, cfg config.Origin) (credentials
 
 // newOrigin makes the origin that cfg names, without its legs. label tells it from
 // others in metrics, and section is where it stands in the configuration.
-func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) (made namedOrigin, err error) {
+func newOrigin(label, section string, cfg config.Upstream, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) (made namedOrigin, err error) {
 	if cfg.Directory != "" {
 		d, err := upstream.NewDirectory(upstream.DirectoryConfig{
 			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Name: label, Meter: tel.Meter(), Logger: log,
@@ -74,7 +74,7 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 }
 
 // controlPlaneConfig is how the control plane that cfg names is connected to.
-func controlPlaneConfig(section string, cfg config.Origin, secured secureFor, dial []grpc.DialOption, log *slog.Logger) (to upstream.ControlPlaneConfig, err error) {
+func controlPlaneConfig(section string, cfg config.Upstream, secured secureFor, dial []grpc.DialOption, log *slog.Logger) (to upstream.ControlPlaneConfig, err error) {
 	form := upstream.WildcardLegacy
 	if cfg.WildcardForm == config.WildcardStar {
 		form = upstream.WildcardStar
@@ -83,7 +83,7 @@ func controlPlaneConfig(section string, cfg config.Origin, secured secureFor, di
 	if jitter == 0 {
 		jitter = -1 // none; 0 would stand for the default
 	}
-	ping := cfg.Keepalive
+	ping := cfg.KeepaliveInterval
 	if ping == 0 {
 		ping = -1 // none; 0 would stand for the default
 	}
@@ -102,15 +102,15 @@ func controlPlaneConfig(section string, cfg config.Origin, secured secureFor, di
 		Addresses:        cfg.Addresses,
 		Credentials:      creds,
 		Delta:            cfg.Variant == config.Delta,
-		V2:               cfg.Transport == config.V2,
+		V2:               cfg.XDSVersion == config.V2,
 		Wildcard:         form,
-		MaxReceiveBytes:  int(cfg.MaxReceiveSize),
-		MaxSendBytes:     int(cfg.MaxSendSize),
+		MaxReceiveBytes:  int(cfg.MaxResponseSize),
+		MaxSendBytes:     int(cfg.MaxRequestSize),
 		KeepaliveTime:    ping,
 		KeepaliveTimeout: cfg.KeepaliveTimeout,
 		ConnectTimeout:   cfg.ConnectTimeout,
 		SendTimeout:      cfg.SendTimeout,
-		AbsentAfter:      cfg.AbsentAfter,
+		AbsentAfter:      cfg.ResourceTimeout,
 		Backoff: upstream.Backoff{
 			Initial: cfg.Backoff.Initial, Multiplier: cfg.Backoff.Multiplier, Jitter: jitter, Max: cfg.Backoff.Max,
 		},
@@ -119,7 +119,7 @@ func controlPlaneConfig(section string, cfg config.Origin, secured secureFor, di
 	}, nil
 }
 
-func describeDirectory(cfg config.Origin, d *upstream.Directory) ops.OriginInfo {
+func describeDirectory(cfg config.Upstream, d *upstream.Directory) ops.OriginInfo {
 	info := ops.OriginInfo{Kind: ops.Directory, Where: []string{cfg.Directory}}
 	errs := d.Errors()
 	for _, path := range slices.Sorted(maps.Keys(errs)) {

@@ -40,15 +40,15 @@ func TestOriginToken(t *testing.T) {
 	t.Cleanup(server.Stop)
 
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{l.Addr().String()}
-	_, _, cfg.Origin.TLS.CAFile = a.WriteFiles(dir, "relay")
-	cfg.Origin.TokenFile = filepath.Join(dir, "token")
-	cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 20*time.Millisecond, 20*time.Millisecond
-	replaceFile(t, cfg.Origin.TokenFile, "of-a-service-account\n")
+	cfg.Upstream.Addresses = []string{l.Addr().String()}
+	_, _, cfg.Upstream.TLS.CAFile = a.WriteFiles(dir, "relay")
+	cfg.Upstream.TokenFile = filepath.Join(dir, "token")
+	cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 20*time.Millisecond, 20*time.Millisecond
+	replaceFile(t, cfg.Upstream.TokenFile, "of-a-service-account\n")
 	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: start(t, cfg).Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "shop")})
 	c.Subscribe(xdstest.ClusterType)
 	for _, token := range []string{"of-a-service-account", "of-the-next-hour"} {
-		replaceFile(t, cfg.Origin.TokenFile, token+"\n")
+		replaceFile(t, cfg.Upstream.TokenFile, token+"\n")
 		xdstest.Eventually(t, "a stream with the token "+token, func() bool {
 			select {
 			case got := <-shown:

@@ -22,7 +22,7 @@ import (
 // origins are where configuration comes from, and which of them serves what (G3).
 // They are not changed once made.
 type origins struct {
-	all []namedOrigin // the one of the section origin first
+	all []namedOrigin // in the order of the configuration
 
 	// legs are the upstream streams of each key, and owners the origins that they
 	// lead to, as indices of all.
@@ -58,7 +58,7 @@ func (s *strangers) add(authority string) {
 	}
 	s.seen[authority] = struct{}{}
 	// The caller holds the lock of a table, for which nothing may wait.
-	go s.log.Warn("a client subscribed to names of an authority without a configured control plane; they do not exist for it; add the authority to origin.authorities",
+	go s.log.Warn("a client asked for names of an authority that no control plane is configured for; they do not exist for it; add it to upstream.authorities",
 		"authority", strings.ToValidUTF8(authority[:min(len(authority), 256)], "?"))
 }
 
@@ -67,7 +67,7 @@ func (s *strangers) problems() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a := range s.seen {
-		all = append(all, fmt.Sprintf("clients subscribed to names of authority %q, which has no configured control plane (origin.authorities)", a[:min(len(a), 256)]))
+		all = append(all, fmt.Sprintf("clients asked for names of authority %q, which no control plane is configured for (upstream.authorities)", a[:min(len(a), 256)]))
 	}
 	slices.Sort(all)
 	return all
@@ -90,32 +90,35 @@ func newOrigins(cfg *config.Config, secured secureFor, dial []grpc.DialOption, t
 		authorities: make(map[string]int), types: make(map[string]int),
 		strangers: &strangers{log: log, seen: make(map[string]struct{})},
 	}
-	if err := o.add(config.DefaultName, cfg.Origin, nil, secured, dial, tel, log); err != nil {
-		return nil, err
-	}
-	for _, other := range cfg.Origins {
-		if err := o.add(other.Name, other.Origin, other.Types, secured, dial, tel, log.With("origin", other.Name)); err != nil {
+	for i, one := range cfg.AllUpstreams() {
+		label, log := one.Name, log
+		if i == 0 {
+			label = "" // as if there were no others
+		} else {
+			log = log.With("origin", one.Name)
+		}
+		if err := o.add(label, cfg.UpstreamPath(i), one, secured, dial, tel, log); err != nil {
 			o.Close()
-			return nil, fmt.Errorf("origin %q: %w", other.Name, err)
+			if i > 0 {
+				err = fmt.Errorf("origin %q: %w", one.Name, err)
+			}
+			return nil, err
 		}
 	}
 	return o, nil
 }
 
-func (o *origins) add(name string, cfg config.Origin, types []string, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) error {
-	label, section := name, fmt.Sprintf("origins[%d]", len(o.all)-1)
-	if len(o.all) == 0 {
-		label, section = "", "origin" // as if there were no others
-	}
-	made, err := newOrigin(label, section, cfg, secured, dial, tel, log)
+func (o *origins) add(label, section string, cfg config.NamedUpstream, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) error {
+	name, types := cfg.Name, cfg.Types
+	made, err := newOrigin(label, section, cfg.Upstream, secured, dial, tel, log)
 	if err != nil {
 		return err
 	}
 	index := len(o.all)
-	made.name, made.leg = name, o.addLeg(cache.OriginStream{Origin: name, MaxNames: maxNames(cfg)}, index)
+	made.name, made.leg = name, o.addLeg(cache.OriginStream{Origin: name, MaxNames: maxNames(cfg.Upstream)}, index)
 	if len(cfg.SeparateNames) > 0 {
 		made.names = make(map[string]int)
-		leg := o.addLeg(cache.OriginStream{Origin: name, Names: true, MaxNames: maxNames(cfg)}, index)
+		leg := o.addLeg(cache.OriginStream{Origin: name, Names: true, MaxNames: maxNames(cfg.Upstream)}, index)
 		for _, t := range cfg.SeparateNames {
 			made.names[resource.TypeNamed(t).URL] = leg
 		}
@@ -138,12 +141,12 @@ func (o *origins) add(name string, cfg config.Origin, types []string, secured se
 
 // maxNames is what the names of a type may take that one key asks an origin for; 0 for
 // a directory, which is asked nothing. SotW requests cannot be divided.
-func maxNames(cfg config.Origin) int {
+func maxNames(cfg config.Upstream) int {
 	switch {
 	case cfg.Directory != "":
 		return 0
 	case cfg.Variant == config.SotW:
-		return min(int(cfg.MaxNamesSize), upstream.NamesThatFit(int(cfg.MaxSendSize)))
+		return min(int(cfg.MaxNamesSize), upstream.NamesThatFit(int(cfg.MaxRequestSize)))
 	}
 	return int(cfg.MaxNamesSize)
 }

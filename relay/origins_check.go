@@ -17,14 +17,13 @@ import (
 // otherwise not contacted.
 func CheckOrigins(cfg *config.Config) error {
 	var errs []error
-	check := func(o config.Origin) {
+	check := func(o config.Upstream) {
 		if o.Directory != "" {
 			errs = append(errs, upstream.CheckDirectory(o.Directory))
 		}
 	}
-	check(cfg.Origin)
-	for _, o := range cfg.Origins {
-		check(o.Origin)
+	for _, o := range cfg.AllUpstreams() {
+		check(o.Upstream)
 	}
 	return errors.Join(errs...)
 }
@@ -38,7 +37,7 @@ func CheckConnections(ctx context.Context, cfg *config.Config, report func(secti
 	n := &Node{cfg: cfg, logger: slog.New(slog.DiscardHandler)}
 	defer n.stop()
 	var errs []error
-	check := func(section string, o config.Origin) {
+	check := func(section string, o config.Upstream) {
 		if o.Directory != "" {
 			return
 		}
@@ -61,9 +60,8 @@ func CheckConnections(ctx context.Context, cfg *config.Config, report func(secti
 			report(section, address)
 		})
 	}
-	check("origin", cfg.Origin)
-	for i, o := range cfg.Origins {
-		check(fmt.Sprintf("origins[%d]", i), o.Origin)
+	for i, o := range cfg.AllUpstreams() {
+		check(cfg.UpstreamPath(i), o.Upstream)
 	}
 	if cfg.Tier.Redis.URL != "" {
 		if err := n.checkRedis(ctx, cfg.Tier.Redis); err != nil {

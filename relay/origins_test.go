@@ -33,18 +33,18 @@ func asksFor(t *testing.T, st *xdstest.OriginStream, typeURL string, names ...st
 }
 
 // withOrigins is a configuration with a first origin and others, all alike.
-func withOrigins(variant config.Variant, first *xdstest.Origin, others ...config.OtherOrigin) *config.Config {
+func withOrigins(variant config.Variant, first *xdstest.Origin, others ...config.NamedUpstream) *config.Config {
 	cfg := testConfig()
-	cfg.Origin.Addresses, cfg.Origin.Variant = []string{first.Addr()}, variant
+	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{first.Addr()}, variant
 	for _, o := range others {
 		o.Variant = variant
-		cfg.Origins = append(cfg.Origins, o)
+		cfg.Upstreams = append(cfg.AllUpstreams(), o)
 	}
 	return cfg
 }
 
-func other(name string, o *xdstest.Origin, change func(*config.OtherOrigin)) config.OtherOrigin {
-	out := config.OtherOrigin{Name: name, Origin: config.DefaultOrigin()}
+func other(name string, o *xdstest.Origin, change func(*config.NamedUpstream)) config.NamedUpstream {
+	out := config.NamedUpstream{Name: name, Upstream: config.DefaultUpstream()}
 	out.Addresses = []string{o.Addr()}
 	out.Backoff.Initial, out.Backoff.Max = 20*time.Millisecond, 100*time.Millisecond
 	change(&out)
@@ -64,8 +64,8 @@ func TestAuthoritiesSelectTheOrigin(t *testing.T) {
 		t.Run(string(variant), func(t *testing.T) {
 			u, ux, uy := xdstest.NewOrigin(t), xdstest.NewOrigin(t), xdstest.NewOrigin(t)
 			n := start(t, withOrigins(variant, u,
-				other("ux", ux, func(o *config.OtherOrigin) { o.Authorities = []string{"x", ""} }),
-				other("uy", uy, func(o *config.OtherOrigin) { o.Authorities = []string{"y"} })))
+				other("ux", ux, func(o *config.NamedUpstream) { o.Authorities = []string{"x", ""} }),
+				other("uy", uy, func(o *config.NamedUpstream) { o.Authorities = []string{"y"} })))
 			d := xdstest.Dial(t, n.Addr()).Open(xdstest.Variant{Delta: true})
 			d.Subscribe(xdstest.ClusterType, plain, x, y, empty, nobody, wrong, fragment)
 
@@ -112,7 +112,7 @@ func TestTypesSelectTheOrigin(t *testing.T) {
 		t.Run(xdstest.Variant{Delta: delta}.String(), func(t *testing.T) {
 			u, sds := xdstest.NewOrigin(t), xdstest.NewOrigin(t)
 			sds.Stop()
-			n := start(t, withOrigins(config.Delta, u, other("secrets", sds, func(o *config.OtherOrigin) { o.Types = []string{"Secret"} })))
+			n := start(t, withOrigins(config.Delta, u, other("secrets", sds, func(o *config.NamedUpstream) { o.Types = []string{"Secret"} })))
 			c := xdstest.Dial(t, n.Addr()).Open(xdstest.Variant{Delta: delta})
 			c.Subscribe(xdstest.ClusterType)
 			c.Subscribe(xdstest.SecretType, "s")
@@ -161,7 +161,7 @@ func TestTypesSelectTheOrigin(t *testing.T) {
 // it, and loses it when nothing is for the linger time (K10).
 func TestStreamsThatNobodyNeeds(t *testing.T) {
 	u, sds := xdstest.NewOrigin(t), xdstest.NewOrigin(t)
-	cfg := withOrigins(config.Delta, u, other("secrets", sds, func(o *config.OtherOrigin) { o.Types = []string{"Secret"} }))
+	cfg := withOrigins(config.Delta, u, other("secrets", sds, func(o *config.NamedUpstream) { o.Types = []string{"Secret"} }))
 	cfg.Cache.Linger = 50 * time.Millisecond
 	c := xdstest.Dial(t, start(t, cfg).Addr()).Open(xdstest.Variant{Delta: true})
 	c.Subscribe(xdstest.ClusterType)
@@ -186,7 +186,7 @@ func TestSeparateNames(t *testing.T) {
 			t.Parallel()
 			u := xdstest.NewOrigin(t)
 			cfg := withOrigins(variant, u)
-			cfg.Origin.SeparateNames = []string{"Cluster"}
+			cfg.Upstream.SeparateNames = []string{"Cluster"}
 			conn := xdstest.Dial(t, start(t, cfg).Addr())
 			all, one, both := conn.Open(xdstest.Variant{Delta: true}), conn.Open(xdstest.Variant{}), conn.Open(xdstest.Variant{Delta: true})
 			cluster := func(name string) proto.Message { return xdstest.Cluster(name, time.Second) }
@@ -257,7 +257,7 @@ func TestSeparateNames(t *testing.T) {
 func TestDeltaOnlyOverSotW(t *testing.T) {
 	u := xdstest.NewOrigin(t)
 	cfg := withOrigins(config.SotW, u)
-	cfg.Origin.Authorities = []string{"x"}
+	cfg.Upstream.Authorities = []string{"x"}
 	d := xdstest.Dial(t, start(t, cfg).Addr()).Open(xdstest.Variant{Delta: true})
 	const glob = "xdstp://x/envoy.config.cluster.v3.Cluster/*"
 	for typeURL, name := range map[string]string{xdstest.VirtualHostType: "rc/h", xdstest.ClusterType: glob} {

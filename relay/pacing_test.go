@@ -12,7 +12,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestMinInterval: listen.min_interval counts for the clients of a node, and while it runs, it takes
+// TestMinInterval: downstream.min_interval counts for the clients of a node, and while it runs, it takes
 // other intervals: what waits is sent then.
 func TestMinInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -26,9 +26,9 @@ func TestMinInterval(t *testing.T) {
 		}
 		change()
 		cfg := testConfig()
-		cfg.Admin.Address, cfg.Origin.Addresses = "", []string{origin.Addr()}
+		cfg.Admin.Address, cfg.Upstream.Addresses = "", []string{origin.Addr()}
 		next := *cfg
-		next.Listen.MinInterval = []string{"Cluster=1s"}
+		next.Downstream.MinInterval = []string{"Cluster=1s"}
 		first := next
 		n := startWith(t, &first, relay.Options{Version: "v-test", Listen: network.Listen, Dial: network.Dial, Source: relay.Source{Load: func() (*config.Config, error) {
 			c := next
@@ -56,7 +56,7 @@ func TestMinInterval(t *testing.T) {
 			t.Errorf("the next changes took %v, expected what is left of the interval", got)
 		}
 		change()
-		next.Listen.MinInterval = nil
+		next.Downstream.MinInterval = nil
 		if state, err := n.Reload(); err != nil || len(state.Restart) > 0 {
 			t.Fatalf("%+v, %v", state, err)
 		}

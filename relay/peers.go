@@ -55,7 +55,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("tier.peer.tls: %w", err)
 		}
-		both.ServerName, both.PeerIDs = cfg.TLS.ServerName, cfg.TLS.PeerIDs
+		both.ServerName, both.PeerIDs = cfg.TLS.ServerName, cfg.TLS.SPIFFEIDs
 		server, err := secure.NewServer(both, n.part(logs.Security))
 		if err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 func (n *Node) buildPeerServer() {
 	p := n.peers
 	alive := fanout.KeepaliveParams()
-	alive.MaxConnectionIdle = n.cfg.Limits.IdleTimeout // a stranger without the token has no stream
+	alive.MaxConnectionIdle = n.cfg.Downstream.IdleTimeout // a stranger without the token has no stream
 	options := append(n.fanout.ServerOptions(), grpc.KeepaliveParams(alive), grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.InTapHandle(p.door.admit))
 	if p.serving != nil {
 		options = append(options, grpc.Creds(p.serving))

@@ -28,7 +28,7 @@ func TestReadyWaitsForMembers(t *testing.T) {
 		network := xdstest.NewMemory()
 		cfg := testConfig()
 		cfg.Admin.Address = ""
-		cfg.Origin.Addresses = []string{network.NewStateOrigin(t, nil).Addr()}
+		cfg.Upstream.Addresses = []string{network.NewStateOrigin(t, nil).Addr()}
 		began := time.Now()
 		node, err := relay.New(cfg, relay.Options{Listen: network.Listen, Dial: network.Dial, Members: func(self shard.Member) shard.Members { return deaf{shard.NewSolo(self)} }})
 		if err != nil {
@@ -100,9 +100,9 @@ func TestUnwritableLastGood(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		w := newTierWorld(t, 0, config.Delta, "red")
 		w.tierRig = newTierRig(t, w.network, 1, func(cfg *config.Config) {
-			cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, config.Delta
+			cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, config.Delta
 			cfg.Admin.Address = "127.0.0.1:0"
-			cfg.LastGood.Store, cfg.LastGood.Directory, cfg.LastGood.Delay = config.StoreDirectory, dir, 100*time.Millisecond
+			cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, dir, 100*time.Millisecond
 		})
 		shown := func() (text string) {
 			code, text := w.order("a", http.MethodGet, "/readyz?verbose", nil)

@@ -125,7 +125,7 @@ func (n *Node) changeLimits(cfg *config.Config) (func(), error) {
 
 // changeIntervals takes new minimum intervals. Changes that wait are sent.
 func (n *Node) changeIntervals(cfg *config.Config) (func(), error) {
-	intervals := cfg.Listen.MinIntervals()
+	intervals := cfg.Downstream.MinIntervals()
 	return func() { n.pool.SetIntervals(intervals) }, nil
 }
 
@@ -171,9 +171,9 @@ func (n *Node) reloadLocked() error {
 	}
 	cfg := config.Running(s.first, read)
 	_, restart := config.Changes(s.first, read)
-	if slices.ContainsFunc(restart, saysWhoClientsAre) && !slices.Equal(s.current.Authorize, read.Authorize) {
-		cfg.Authorize = s.current.Authorize
-		restart = append(restart, "authorize")
+	if slices.ContainsFunc(restart, saysWhoClientsAre) && !slices.Equal(s.current.Authorization.Policy(), read.Authorization.Policy()) {
+		cfg.Authorization.Rules, cfg.Authorization.AllowAny = s.current.Authorization.Rules, s.current.Authorization.AllowAny
+		restart = append(restart, "authorization.rules")
 	}
 	live, _ := config.Changes(s.current, cfg)
 	var steps []func()
@@ -202,12 +202,12 @@ func (n *Node) reloadLocked() error {
 	return nil
 }
 
-// saysWhoClientsAre tells whether a field of the configuration is one by which ports
-// find out who their clients are. The rules of authorize are written for the ports that
-// stand beside them: with others they could let in everybody, or nobody, so that they
-// wait with these for a restart.
+// saysWhoClientsAre reports whether a field of the configuration is one by which ports
+// identify their clients. The rules of authorization are written for the ports of the
+// same file: on other ports they could allow every client, or none. So both take effect
+// together, with a restart.
 func saysWhoClientsAre(field string) bool {
-	return field == "listeners" || strings.HasPrefix(field, "listen.tls.") || strings.HasPrefix(field, "rest.tls.")
+	return field == "listeners" || strings.HasPrefix(field, "listener.tls.") || strings.HasPrefix(field, "rest.tls.")
 }
 
 // Settings tells what became of the node's configuration.

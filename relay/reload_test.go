@@ -64,7 +64,7 @@ func TestReload(t *testing.T) {
 			origin.Update(key, func(c *xdstest.Change) { c.Set(xdstest.Cluster(key, time.Second)) })
 		}
 		cfg := testConfig()
-		cfg.Admin.Address, cfg.Origin.Addresses = "", []string{origin.Addr()}
+		cfg.Admin.Address, cfg.Upstream.Addresses = "", []string{origin.Addr()}
 		cfg.Aggregation.Rules = []aggregation.Rule{{Name: "all", Key: "node.cluster"}}
 
 		// What stands in the file is only a sign here; next is what it would say.
@@ -139,15 +139,15 @@ func TestReload(t *testing.T) {
 
 		say(func(c *config.Config) {
 			canary(c)
-			c.Listen.Address, c.Drain.Time = "127.0.0.1:1", time.Minute
+			c.Listener.Address, c.Drain.Duration = "127.0.0.1:1", time.Minute
 		}, nil)
 		signals <- os.Interrupt // whatever it is
 		synctest.Wait()
 		state = n.Settings()
-		if state.Refused != "" || !slices.Equal(state.Restart, []string{"listen.address"}) {
+		if state.Refused != "" || !slices.Equal(state.Restart, []string{"listener.address"}) {
 			t.Errorf("after a change that needs a restart: %+v", state)
 		}
-		if l := text.take(); !strings.Contains(l, "only a restart") || !strings.Contains(l, "drain.time") {
+		if l := text.take(); !strings.Contains(l, "only a restart") || !strings.Contains(l, "drain.duration") {
 			t.Errorf("logged %s", l)
 		}
 		say(canary, nil)
@@ -166,7 +166,7 @@ func TestReloadBeforeRun(t *testing.T) {
 		network := xdstest.NewMemory()
 		origin := network.NewStateOrigin(t, (*corev3.Node).GetCluster)
 		cfg := testConfig()
-		cfg.Admin.Address, cfg.Origin.Addresses = "", []string{origin.Addr()}
+		cfg.Admin.Address, cfg.Upstream.Addresses = "", []string{origin.Addr()}
 		file := filepath.Join(t.TempDir(), "relay.yaml")
 		replace(t, file, []byte("before"))
 		next := *cfg
@@ -197,10 +197,10 @@ func TestReloadBeforeRun(t *testing.T) {
 func TestReloadWithPorts(t *testing.T) {
 	mesh := xdstest.NewAuthority(t, "mesh")
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
-	writeResources(t, cfg.Origin.Directory, "all.json", xdstest.Cluster("a", time.Second))
-	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
-	cfg.Authorize = []authorize.Rule{{Name: "own", Match: `peer.spiffe_id == "spiffe://corp/" + node.cluster`}}
+	cfg.Upstream.Directory = t.TempDir()
+	writeResources(t, cfg.Upstream.Directory, "all.json", xdstest.Cluster("a", time.Second))
+	cfg.Listener = tlsListener(t, t.TempDir(), mesh)
+	cfg.Authorization.Rules = []authorize.Rule{{Name: "own", Match: `peer.spiffe_id == "spiffe://corp/" + node.cluster`}}
 	next := *cfg
 	n := startWith(t, cfg, relay.Options{Version: "v-test", Source: relay.Source{Load: func() (*config.Config, error) {
 		c := next
@@ -227,13 +227,15 @@ func TestReloadWithPorts(t *testing.T) {
 		}
 	}
 	reload(func(c *config.Config) {
-		c.Listen.TLS, c.Listen.Plaintext, c.Authorize = config.DefaultListener().TLS, true, nil
-		c.Limits.Keys = 7
-	}, "listen.plaintext", "listen.tls.cert_file", "listen.tls.key_file", "listen.tls.ca_file", "authorize")
+		c.Listener.TLS, c.Listener.AllowPlaintext, c.Authorization.Rules = config.DefaultListener().TLS, true, nil
+		c.Limits.MaxKeys = 7
+	}, "listener.allow_plaintext", "listener.tls.cert_file", "listener.tls.key_file", "listener.tls.ca_file", "authorization.rules")
 	if code := join(); code != codes.PermissionDenied {
 		t.Errorf("with the rules of ports without certificates: %s", code)
 	}
-	reload(func(c *config.Config) { c.Authorize, c.Listen.MaxNames = authorize.Any(), 1 }, "listen.max_names")
+	reload(func(c *config.Config) {
+		c.Authorization.AllowAny, c.Authorization.Rules, c.Limits.MaxNamesPerStream = true, nil, 1
+	}, "limits.max_names_per_stream")
 	if code := join(); code != codes.OK {
 		t.Errorf("with other rules: %s", code)
 	}
@@ -242,8 +244,8 @@ func TestReloadWithPorts(t *testing.T) {
 // TestReloadNothing: a node whose configuration is its caller's own says so.
 func TestReloadNothing(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
-	cfg.Origin.Addresses = nil
+	cfg.Upstream.Directory = t.TempDir()
+	cfg.Upstream.Addresses = nil
 	n := start(t, cfg)
 	if _, err := n.Reload(); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("Reload: %v", err)

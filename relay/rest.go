@@ -31,8 +31,8 @@ func (n *Node) buildPolling() (err error) {
 	}
 	cfg := rest.Config{
 		Cache: n.cache, Rules: n.rules.Load, Gate: n.gate, Listener: config.RESTName, NodeName: n.name, Private: n.private,
-		Hold: orNone(r.Hold), Remember: r.Remember, MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
-		V2: n.cfg.Listen.V2, MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
+		Hold: orNone(r.PollTimeout), Remember: r.ClientTTL, MaxReceiveBytes: int64(n.cfg.Limits.MaxRESTRequestSize), BodyBytes: int64(n.cfg.Limits.MaxRESTCacheSize),
+		V2: n.cfg.Downstream.XDSV2, MaxNames: n.cfg.Limits.MaxNamesPerStream, SendTimeout: n.cfg.Downstream.SendTimeout,
 		Limits: n.limits, Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	}
 	if secured != nil {
@@ -63,8 +63,8 @@ func (n *Node) buildPolling() (err error) {
 			return nil
 		},
 		drain: func(ctx context.Context) {
-			if err := server.Drain(ctx, n.settings.drain().Time); err != nil {
-				n.log.Warn("drain time is over: canceling remaining polls")
+			if err := server.Drain(ctx, n.settings.drain().Duration); err != nil {
+				n.log.Warn("polls are left after the drain time and are cut off")
 			}
 		},
 		stop: func() {

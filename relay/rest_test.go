@@ -81,7 +81,7 @@ func TestPolling(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%s", name, variant), func(t *testing.T) {
 				t.Parallel()
 				cfg := testConfig()
-				cfg.Origin.Addresses, cfg.Origin.Variant = []string{cp.Addr()}, variant
+				cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{cp.Addr()}, variant
 				cfg.REST.Address = "127.0.0.1:0"
 				n := start(t, cfg)
 				state := func(v int) (cluster, endpoints proto.Message) {
@@ -126,9 +126,9 @@ func TestPolling(t *testing.T) {
 // connections for others, and ends (B42).
 func TestPollingEnds(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
-	cfg.REST.Address, cfg.REST.Hold = "127.0.0.1:0", 5*time.Minute
-	writeResources(t, cfg.Origin.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
+	cfg.Upstream.Directory = t.TempDir()
+	cfg.REST.Address, cfg.REST.PollTimeout = "127.0.0.1:0", 5*time.Minute
+	writeResources(t, cfg.Upstream.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
 	n := start(t, cfg)
 	p := &polled{node: n, path: "/v3/discovery:clusters"}
 	p.has(t, xdstest.Cluster("c1", time.Second))
@@ -153,7 +153,7 @@ func TestPollingEnds(t *testing.T) {
 // TestPollingIsOff: without an address there is no port.
 func TestPollingIsOff(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Upstream.Directory = t.TempDir()
 	if addr := start(t, cfg).RESTAddr(); addr != "" {
 		t.Errorf("polls are served at %s", addr)
 	}

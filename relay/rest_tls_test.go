@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/aggregation"
-	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -24,8 +23,8 @@ func TestPollTLS(t *testing.T) {
 	dir := t.TempDir()
 	writeResources(t, dir, "all.json", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Directory = dir
-	cfg.Authorize = authorize.Any()
+	cfg.Upstream.Directory = dir
+	cfg.Authorization.AllowAny = true
 	cfg.Aggregation.Rules = []aggregation.Rule{{Name: "by id", Match: "peer.spiffe_id == 'spiffe://corp/web' && peer.listener == 'rest'", Key: "node.cluster"}}
 	l := tlsListener(t, t.TempDir(), a)
 	cfg.REST.Address, cfg.REST.TLS = l.Address, l.TLS
@@ -63,8 +62,8 @@ func TestKeptConnections(t *testing.T) {
 	dir := t.TempDir()
 	writeResources(t, dir, "all.json", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Directory = dir
-	cfg.Authorize = authorize.Any()
+	cfg.Upstream.Directory = dir
+	cfg.Authorization.AllowAny = true
 	l := tlsListener(t, t.TempDir(), old)
 	cfg.REST.Address, cfg.REST.TLS, cfg.Admin.TLS = l.Address, l.TLS, l.TLS
 	n := start(t, cfg)

@@ -90,10 +90,10 @@ func (n *Node) drain() {
 	}
 	n.health.Shutdown()
 	d := n.settings.drain()
-	n.log.Info("draining", "streams", n.fanout.Count(), "over", d.Time)
+	n.log.Info("draining", "streams", n.fanout.Count(), "over", d.Duration)
 	n.handOver()
 	// The background: the context that ended is the reason for all this.
-	ctx, cancel := context.WithTimeout(context.Background(), d.Time+d.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), d.Duration+d.Grace)
 	defer cancel()
 	n.drainParts(ctx)
 	n.handOverSamples()
@@ -110,8 +110,8 @@ func (n *Node) drainStreams(ctx context.Context) {
 		defer close(stopped)
 		n.grpc.GracefulStop() // ends when the last stream has
 	}()
-	if err := n.fanout.Drain(ctx, d.Time); err != nil {
-		n.log.Warn("drain time is over: canceling remaining streams", "streams", n.fanout.Count())
+	if err := n.fanout.Drain(ctx, d.Duration); err != nil {
+		n.log.Warn("streams are left after the drain time and are cut off", "streams", n.fanout.Count())
 	} else {
 		// Streams of other services, such as health checks, have the grace time.
 		timer := time.NewTimer(d.Grace)

@@ -15,8 +15,8 @@ import (
 // sent in a moment.
 func TestSampleWithoutMetrics(t *testing.T) {
 	cfg := config.Default()
-	cfg.Origin.Directory = t.TempDir()
-	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", ""
+	cfg.Upstream.Directory = t.TempDir()
+	cfg.Listener.Address, cfg.Admin.Address = "127.0.0.1:0", ""
 	n, err := New(cfg, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -84,9 +84,9 @@ func (n *Node) join(self shard.Member) (shard.Members, error) {
 		}
 		n.foreign = members.Foreign
 		return members, nil
-	case len(t.Members) > 0:
+	case len(t.Nodes) > 0:
 		cfg := shard.StaticConfig{Self: self, Lease: t.Lease, Probe: n.links.Status, Logger: n.part(logs.Tier)}
-		for _, text := range t.Members {
+		for _, text := range t.Nodes {
 			if m := memberOf(text); m.Name != self.Name {
 				cfg.Others = append(cfg.Others, m)
 			}
@@ -96,7 +96,7 @@ func (n *Node) join(self shard.Member) (shard.Members, error) {
 	return shard.NewSolo(self), nil
 }
 
-// memberOf reads an entry of tier.members.
+// memberOf reads an entry of tier.nodes.
 func memberOf(text string) shard.Member {
 	name, address, _ := strings.Cut(text, "=")
 	return shard.Member{Name: name, Peer: address}
@@ -114,7 +114,7 @@ func (n *Node) openStore(cfg config.Redis, meter metric.Meter) (*store.Store, er
 		secured = client.Config
 	}
 	return store.New(store.Config{
-		URL: cfg.URL, Mode: store.Mode(cfg.Mode), Master: cfg.Master, TLS: secured, Dial: n.dial,
+		URL: cfg.URL, Mode: store.Mode(cfg.Mode), Master: cfg.MasterName, TLS: secured, Dial: n.dial,
 		PasswordFile: cfg.PasswordFile, SentinelPasswordFile: cfg.SentinelPasswordFile,
 		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.part(logs.Redis), Meter: meter,
 	})
@@ -159,7 +159,7 @@ func (n *Node) PeerQuestions() map[string][]string { return n.tier.Questions() }
 
 // advertised is where other nodes reach the port that is bound at an address.
 func advertised(cfg config.Peer, bound string) string {
-	at := cmp.Or(cfg.Advertise, cfg.Address)
+	at := cmp.Or(cfg.AdvertiseAddress, cfg.Address)
 	host, port, err := net.SplitHostPort(at)
 	if err != nil || port != "0" {
 		return at
@@ -176,14 +176,14 @@ func nodeName(cfg *config.Config) (string, error) {
 	if cfg.Node.Name != "" {
 		return cfg.Node.Name, nil
 	}
-	if len(cfg.Tier.Members) > 0 {
-		at := cmp.Or(cfg.Tier.Peer.Advertise, cfg.Tier.Peer.Address)
-		for _, text := range cfg.Tier.Members {
+	if len(cfg.Tier.Nodes) > 0 {
+		at := cmp.Or(cfg.Tier.Peer.AdvertiseAddress, cfg.Tier.Peer.Address)
+		for _, text := range cfg.Tier.Nodes {
 			if m := memberOf(text); m.Peer == at {
 				return m.Name, nil
 			}
 		}
-		return "", fmt.Errorf("node.name is empty, and none of tier.members has the address of this node, %s: expected one of both", at)
+		return "", fmt.Errorf("node.name is empty, and none of tier.nodes has the address of this node, %s: expected one of both", at)
 	}
 	host, err := os.Hostname()
 	if err != nil {

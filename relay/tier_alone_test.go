@@ -18,8 +18,8 @@ func TestKeptWithoutTheOwner(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newTierWorld(t, 0, variant, "red")
 			w.tierRig = newTierRig(t, w.network, 2, func(cfg *config.Config) {
-				cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, variant
-				cfg.LastGood.Store, cfg.LastGood.Directory, cfg.LastGood.Delay = config.StoreDirectory, filepath.Join(directory, cfg.Node.Name), 100*time.Millisecond
+				cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, variant
+				cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, filepath.Join(directory, cfg.Node.Name), 100*time.Millisecond
 			})
 			owner, other := w.roster.owner("red"), w.other("red")
 			w.inhabit(other, "red")

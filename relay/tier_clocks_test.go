@@ -19,7 +19,7 @@ func TestClocksThatDiffer(t *testing.T) {
 	var log lines
 	run := func(name string, ahead time.Duration) running {
 		cfg := testConfig()
-		cfg.Node.Name, cfg.Origin.Addresses = name, []string{"127.0.0.1:1"}
+		cfg.Node.Name, cfg.Upstream.Addresses = name, []string{"127.0.0.1:1"}
 		cfg.Tier.Redis.URL, cfg.Tier.Peer.Address = redis.URL(), "127.0.0.1:0"
 		node, err := relay.New(cfg, relay.Options{
 			Logger: slog.New(slog.NewTextHandler(&log, nil)), Clock: func() time.Time { return time.Now().Add(ahead) },
@@ -62,7 +62,7 @@ func TestClocksThatDiffer(t *testing.T) {
 // also where its clock is set back after its start, as on a machine that has just booted.
 func TestReadyByAClockThatIsSet(t *testing.T) {
 	cfg := testConfig()
-	cfg.Node.Name, cfg.Origin.Addresses = "a", []string{"127.0.0.1:1"}
+	cfg.Node.Name, cfg.Upstream.Addresses = "a", []string{"127.0.0.1:1"}
 	cfg.Tier.Redis.URL, cfg.Tier.Peer.Address = "redis://127.0.0.1:1", "127.0.0.1:0"
 	began := time.Now()
 	node, err := relay.New(cfg, relay.Options{Clock: func() time.Time { return time.Now().Add(time.Hour) }})

@@ -50,13 +50,13 @@ func convergeTier(t *rapid.T, variant config.Variant) {
 		options := relay.Options{Version: "v-test", Listen: network.Listen, Dial: network.Dial, Members: all.take}
 		node, stop := startTo(t, options, func(cfg *config.Config) {
 			cfg.Node.Name = name
-			cfg.Origin.Addresses, cfg.Origin.Variant = []string{up.Addr()}, variant
-			cfg.Origin.AbsentAfter = 100 * time.Millisecond
-			cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
-			cfg.Cache.Linger, cfg.Cache.Hold = linger, 100*time.Millisecond
+			cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{up.Addr()}, variant
+			cfg.Upstream.ResourceTimeout = 100 * time.Millisecond
+			cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
+			cfg.Cache.Linger, cfg.Cache.ConfirmTimeout = linger, 100*time.Millisecond
 			cfg.Aggregation.PrivateTypes = private
-			cfg.Tier.Members = []string{name + "=" + way.Addr()}
-			cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise = "127.0.0.1:0", way.Addr()
+			cfg.Tier.Nodes = []string{name + "=" + way.Addr()}
+			cfg.Tier.Peer.Address, cfg.Tier.Peer.AdvertiseAddress = "127.0.0.1:0", way.Addr()
 			cfg.Tier.OwnerTimeout = 100 * time.Millisecond
 		})
 		stops = append(stops, stop)

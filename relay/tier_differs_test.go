@@ -20,8 +20,8 @@ func operatedWith(t *testing.T, nodes int, change func(*config.Config)) *tierWor
 	t.Helper()
 	w := newTierWorld(t, 0, config.Delta, "red")
 	w.tierRig = newTierRig(t, w.network, nodes, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant, cfg.Admin.Address = []string{w.origin.Addr()}, config.Delta, "127.0.0.1:0"
-		cfg.Drain.Time, cfg.Drain.Grace = time.Second, time.Second
+		cfg.Upstream.Addresses, cfg.Upstream.Variant, cfg.Admin.Address = []string{w.origin.Addr()}, config.Delta, "127.0.0.1:0"
+		cfg.Drain.Duration, cfg.Drain.Grace = time.Second, time.Second
 		change(cfg)
 	})
 	return w
@@ -47,10 +47,10 @@ func TestNodesThatDiffer(t *testing.T) {
 		w := operatedWith(t, 3, func(cfg *config.Config) {
 			if cfg.Node.Name == "a" {
 				cfg.Aggregation.Rules = []aggregation.Rule{{Name: "secret rule", Key: rule}}
-				cfg.Origin.Addresses = append(cfg.Origin.Addresses, "127.0.0.1:99")
+				cfg.Upstream.Addresses = append(cfg.Upstream.Addresses, "127.0.0.1:99")
 			}
 		})
-		const want = "warning Node a has a different configuration than node b, in settings that must be equal on all nodes: aggregation, origin.addresses"
+		const want = "warning Node a has another configuration than node b, in what all nodes must have in common: aggregation, upstream.addresses"
 		for _, node := range []string{"a", "c"} {
 			xdstest.Eventually(t, "the difference to be told", func() bool {
 				_, wrong := w.nodesNow(node)
@@ -77,7 +77,7 @@ func TestNodesThatDiffer(t *testing.T) {
 	})
 }
 
-// TestListedNodeThatIsAway: a node that tier.members names and that does not answer is
+// TestListedNodeThatIsAway: a node that tier.nodes names and that does not answer is
 // shown, by whichever node is asked, with the reason and since when; and no longer once it
 // answers.
 func TestListedNodeThatIsAway(t *testing.T) {
@@ -89,8 +89,8 @@ func TestListedNodeThatIsAway(t *testing.T) {
 		start := func(i int) running {
 			cfg := testConfig()
 			cfg.Node.Name, cfg.Admin.Address = string(rune('a'+i)), "127.0.0.1:0"
-			cfg.Tier.Members, cfg.Tier.Peer.Address, cfg.Tier.OwnerTimeout = list, peerAddr(i), ownerTimeout
-			cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, config.Delta
+			cfg.Tier.Nodes, cfg.Tier.Peer.Address, cfg.Tier.OwnerTimeout = list, peerAddr(i), ownerTimeout
+			cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, config.Delta
 			options.Listen, options.Dial = w.network.Listen, w.network.Dial
 			return startWith(t, cfg, options)
 		}

@@ -41,7 +41,7 @@ func newFallible(t *testing.T, lastGood string, follows ...string) *fallible {
 	f.following, f.origin = scriptedTier(t)
 	if lastGood != "" {
 		f.restart(f.names, func(c *config.Config) {
-			c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, filepath.Join(lastGood, c.Node.Name), 100*time.Millisecond
+			c.LastKnownGood.Store, c.LastKnownGood.Directory, c.LastKnownGood.WriteDelay = config.StoreDirectory, filepath.Join(lastGood, c.Node.Name), 100*time.Millisecond
 		})
 	}
 	if len(follows) > 0 {

@@ -112,7 +112,7 @@ func scriptedTier(t *testing.T) (w *following, o *xdstest.Origin) {
 	o = network.NewOrigin(t)
 	w = &following{tierWorld: &tierWorld{}}
 	w.tierRig = newTierRig(t, network, 2, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, config.Delta
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{o.Addr()}, config.Delta
 	})
 	w.owner = w.roster.owner("red")
 	w.follower = w.names[1-slices.Index(w.names, w.owner)]

@@ -74,8 +74,8 @@ func TestGoroutinesPerKey(t *testing.T) {
 	kept := keysOf(t, "one")
 	node := func(name string) running {
 		cfg := lastGoodConfig(t, "", kept)
-		cfg.Node.Name, cfg.LastGood.Store = name, config.StoreRedis
-		cfg.Origin.Addresses = []string{o.Addr()}
+		cfg.Node.Name, cfg.LastKnownGood.Store = name, config.StoreRedis
+		cfg.Upstream.Addresses = []string{o.Addr()}
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout, cfg.Tier.Peer.Address = redis.URL(), xdstest.Patience, "127.0.0.1:0"
 		return start(t, cfg)
 	}

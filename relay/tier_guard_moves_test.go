@@ -27,10 +27,10 @@ func newGuardedTier(t *testing.T, variant config.Variant, kept string) *guardedT
 	w := &guardedTier{key: keyOf("c", "a", "b", "c"), variant: variant}
 	w.tierWorld = newTierWorld(t, 0, variant, w.key)
 	w.tierRig = newTierRig(t, w.network, 2, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, variant
-		cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold = 50, hold
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, variant
+		cfg.RemovalGuard.MaxPercent, cfg.RemovalGuard.Hold = 50, hold
 		if kept != "" {
-			cfg.LastGood.Store, cfg.LastGood.Directory, cfg.LastGood.Delay = config.StoreDirectory, filepath.Join(kept, cfg.Node.Name), 100*time.Millisecond
+			cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, filepath.Join(kept, cfg.Node.Name), 100*time.Millisecond
 		}
 	})
 	w.populate()

@@ -29,8 +29,8 @@ func newGuarded(t *testing.T, variant config.Variant) *guarded {
 	network := xdstest.NewMemory()
 	w := &guarded{cp: network.NewLenientControlPlane(t, nil)}
 	w.tierRig = newTierRig(t, network, 1, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.cp.Addr()}, variant
-		cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold = 50, hold
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.cp.Addr()}, variant
+		cfg.RemovalGuard.MaxPercent, cfg.RemovalGuard.Hold = 50, hold
 	})
 	return w
 }

@@ -45,7 +45,7 @@ func TestHandedOverByANodeThatIsNotListed(t *testing.T) {
 				w := &tierWorld{origin: network.NewStateOrigin(t, (*corev3.Node).GetCluster), keys: []string{"red"}, clients: map[string][]*xdstest.Auto{}}
 				w.set("red", 1)
 				w.tierRig = newTierRig(t, network, 2, func(cfg *config.Config) {
-					cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, config.Delta
+					cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, config.Delta
 					cfg.Tier.Peer.TokenFile, cfg.Tier.Peer.TLS = peer.TokenFile, peer.TLS
 				})
 				ends := w.roster.owner("red")

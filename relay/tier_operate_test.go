@@ -24,10 +24,10 @@ func newOperatedWorld(t *testing.T, nodes int, keys ...string) *tierWorld {
 	t.Helper()
 	w := newTierWorld(t, 0, config.Delta, keys...)
 	w.tierRig = newTierRig(t, w.network, nodes, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, config.Delta
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, config.Delta
 		cfg.Admin.Address, cfg.REST.Address = "127.0.0.1:0", "127.0.0.1:0"
-		cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold = 50, 0
-		cfg.Drain.Time, cfg.Drain.Grace = 10*time.Second, 5*time.Second
+		cfg.RemovalGuard.MaxPercent, cfg.RemovalGuard.Hold = 50, 0
+		cfg.Drain.Duration, cfg.Drain.Grace = 10*time.Second, 5*time.Second
 	})
 	return w
 }

@@ -52,7 +52,7 @@ func (w *tierWorld) nothingLost(what string) {
 }
 
 // longestBackoff is the longest pause before a node tries to reach the control plane again
-// (origin.backoff), with its jitter.
+// (upstream.backoff), with its jitter.
 const longestBackoff = 36 * time.Second
 
 // recovers holds that all is well once the control plane is back.
@@ -185,8 +185,8 @@ func TestRestoredByOwnersOnly(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newTierWorld(t, 0, variant, "red", "blue", "green")
 			w.tierRig = newTierRig(t, w.network, 3, func(cfg *config.Config) {
-				cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, variant
-				cfg.LastGood.Store, cfg.LastGood.Directory, cfg.LastGood.Delay = config.StoreDirectory, filepath.Join(dir, cfg.Node.Name), 100*time.Millisecond
+				cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, variant
+				cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, filepath.Join(dir, cfg.Node.Name), 100*time.Millisecond
 			})
 			w.populate()
 			w.converged()
@@ -295,7 +295,7 @@ func TestNewerInMemory(t *testing.T) {
 				w.roster.drop(name)
 			}
 			c := w.configs[older]
-			c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, dir, 100*time.Millisecond
+			c.LastKnownGood.Store, c.LastKnownGood.Directory, c.LastKnownGood.WriteDelay = config.StoreDirectory, dir, 100*time.Millisecond
 			w.start(older)
 			w.inhabit(older, "red")
 			w.converged()

@@ -42,7 +42,7 @@ func TestPeerToken(t *testing.T) {
 		w := &tierWorld{origin: network.NewStateOrigin(t, (*corev3.Node).GetCluster), keys: []string{"red"}, clients: map[string][]*xdstest.Auto{}}
 		w.set("red", 1)
 		w.tierRig = newTierRig(t, network, 2, func(cfg *config.Config) {
-			cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, config.Delta
+			cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, config.Delta
 			cfg.Tier.Peer.TokenFile = file
 		})
 		w.populate()
@@ -184,11 +184,11 @@ func TestTierWithTwoOrigins(t *testing.T) {
 			first.Set("red", xdstest.Cluster("a", time.Second), xdstest.Cluster("b", time.Second))
 			second.Set("red", xdstest.Endpoints("a", "127.0.0.1:1"), xdstest.Endpoints("b", "127.0.0.1:2"))
 			rig := newTierRig(t, network, 3, func(cfg *config.Config) {
-				cfg.Origin.Addresses, cfg.Origin.Variant = []string{first.Addr()}, variant
-				cfg.Origin.SeparateNames = []string{"Cluster"}
-				other := config.OtherOrigin{Name: "second", Types: []string{"ClusterLoadAssignment"}, Origin: cfg.Origin}
+				cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{first.Addr()}, variant
+				cfg.Upstream.SeparateNames = []string{"Cluster"}
+				other := config.NamedUpstream{Name: "second", Types: []string{"ClusterLoadAssignment"}, Upstream: cfg.Upstream}
 				other.Addresses, other.SeparateNames = []string{second.Addr()}, nil
-				cfg.Origins = []config.OtherOrigin{other}
+				cfg.Upstreams = append(cfg.AllUpstreams(), other)
 			})
 			var clients []*xdstest.Auto
 			for _, node := range rig.names {
@@ -236,7 +236,7 @@ func TestCut(t *testing.T) {
 		ways := map[string]*xdstest.Network{}
 		w.tierRig = newTierRig(t, network, 2, func(cfg *config.Config) {
 			ways[cfg.Node.Name] = network.NewNetwork(t, w.origin.Addr())
-			cfg.Origin.Addresses, cfg.Origin.Variant = []string{ways[cfg.Node.Name].Addr()}, config.Delta
+			cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{ways[cfg.Node.Name].Addr()}, config.Delta
 		})
 		w.populate()
 		w.converged()

@@ -34,7 +34,7 @@ func TestTwoTiersOfOnePrefix(t *testing.T) {
 			for i, prefix := range test.prefixes {
 				origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 				cfg := testConfig()
-				cfg.Node.Name, cfg.Origin.Addresses = string(rune('a'+i)), []string{origin.Addr()}
+				cfg.Node.Name, cfg.Upstream.Addresses = string(rune('a'+i)), []string{origin.Addr()}
 				cfg.Tier.Redis.URL, cfg.Tier.Redis.Prefix, cfg.Tier.Peer.Address = redis.URL(), prefix, "127.0.0.1:0"
 				if test.tokens {
 					cfg.Tier.Peer.TokenFile = filepath.Join(t.TempDir(), "token")

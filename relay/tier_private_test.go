@@ -43,7 +43,7 @@ func privateTypes(t *testing.T, variant config.Variant, v xdstest.Variant) {
 	}
 	w := &following{tierWorld: &tierWorld{origin: o}}
 	w.tierRig = newTierRig(t, network, 2, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, variant
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{o.Addr()}, variant
 		cfg.Aggregation.PrivateTypes = []string{"Secret"}
 		cfg.Admin.Address = "127.0.0.1:0"
 	})

@@ -26,7 +26,7 @@ func TestRestoredFollower(t *testing.T) {
 				w.kill(name)
 				w.roster.drop(name)
 				c := w.configs[name]
-				c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, filepath.Join(dir, name), 100*time.Millisecond
+				c.LastKnownGood.Store, c.LastKnownGood.Directory, c.LastKnownGood.WriteDelay = config.StoreDirectory, filepath.Join(dir, name), 100*time.Millisecond
 				if name != owner {
 					other = name
 				}
@@ -86,7 +86,7 @@ func ownerWithAnOldState(t *testing.T, variant config.Variant, change func(*tier
 			w.roster.drop(name)
 		}
 		c := w.configs[owner]
-		c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, filepath.Join(dir, owner), 100*time.Millisecond
+		c.LastKnownGood.Store, c.LastKnownGood.Directory, c.LastKnownGood.WriteDelay = config.StoreDirectory, filepath.Join(dir, owner), 100*time.Millisecond
 
 		w.start(owner) // and it keeps what is there now
 		w.inhabit(owner, "red")
@@ -141,7 +141,7 @@ func TestClientKnowsMore(t *testing.T) {
 				w.roster.drop(name)
 			}
 			c := w.configs[old]
-			c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, dir, 100*time.Millisecond
+			c.LastKnownGood.Store, c.LastKnownGood.Directory, c.LastKnownGood.WriteDelay = config.StoreDirectory, dir, 100*time.Millisecond
 			w.start(old) // and it keeps what is there now
 			w.inhabit(old, "red")
 			w.converged()
@@ -210,9 +210,9 @@ func claimsThatCross(t *testing.T, variant config.Variant, meanwhile int) {
 			members = append(members, name+"="+ways[name].Addr())
 		}
 		w.tierRig = newTierRig(t, w.network, len(members), func(cfg *config.Config) {
-			cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, variant
-			cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 50*time.Millisecond, 50*time.Millisecond
-			cfg.Tier.Peer.Advertise, cfg.Tier.Members = ways[cfg.Node.Name].Addr(), members
+			cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, variant
+			cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 50*time.Millisecond, 50*time.Millisecond
+			cfg.Tier.Peer.AdvertiseAddress, cfg.Tier.Nodes = ways[cfg.Node.Name].Addr(), members
 		})
 		owner, late := w.roster.owner("red"), w.other("red")
 		for _, name := range w.names {
@@ -220,7 +220,7 @@ func claimsThatCross(t *testing.T, variant config.Variant, meanwhile int) {
 			w.roster.drop(name)
 		}
 		c := w.configs[late]
-		c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, dir, 100*time.Millisecond
+		c.LastKnownGood.Store, c.LastKnownGood.Directory, c.LastKnownGood.WriteDelay = config.StoreDirectory, dir, 100*time.Millisecond
 		w.start(late) // and it keeps what is there now
 		w.inhabit(late, "red")
 		w.converged()

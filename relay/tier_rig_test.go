@@ -167,7 +167,7 @@ func (r *tierRig) grow(n int) {
 		name := string(rune('a' + i))
 		cfg := testConfig()
 		cfg.Node.Name, cfg.Admin.Address = name, ""
-		cfg.Tier.Members, cfg.Tier.Peer.Address, cfg.Tier.OwnerTimeout = list, peerAddr(i), ownerTimeout
+		cfg.Tier.Nodes, cfg.Tier.Peer.Address, cfg.Tier.OwnerTimeout = list, peerAddr(i), ownerTimeout
 		r.alter(cfg)
 		r.configs[name], r.names = cfg, append(r.names, name)
 		r.start(name)

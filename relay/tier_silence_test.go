@@ -40,7 +40,7 @@ func TestSilenceIsNotPassedOn(t *testing.T) {
 				for _, s := range waiting {
 					s.Ack(s.RecvType(t, xdstest.ClusterType))
 				}
-				time.Sleep(16 * time.Second) //nolint:forbidigo // virtual time: longer than origin.absent_after
+				time.Sleep(16 * time.Second) //nolint:forbidigo // virtual time: longer than upstream.resource_timeout
 				if returns == "after it" {
 					resume()
 				}

@@ -20,7 +20,7 @@ func TestOwnerWakesUp(t *testing.T) {
 			ways := map[string]*xdstest.Network{}
 			w.tierRig = newTierRig(t, w.network, 2, func(cfg *config.Config) {
 				ways[cfg.Node.Name] = w.network.NewNetwork(t, w.origin.Addr())
-				cfg.Origin.Addresses, cfg.Origin.Variant = []string{ways[cfg.Node.Name].Addr()}, variant
+				cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{ways[cfg.Node.Name].Addr()}, variant
 			})
 			owner, other := w.roster.owner("red"), w.other("red")
 			w.populate()

@@ -35,7 +35,7 @@ func newTierWorld(t *testing.T, nodes int, variant config.Variant, keys ...strin
 		w.set(key, 1)
 	}
 	w.tierRig = newTierRig(t, network, nodes, func(cfg *config.Config) {
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, variant
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, variant
 	})
 	return w
 }

@@ -68,10 +68,10 @@ func (p *tlsPair) start(ownerTimeout time.Duration) {
 	for _, one := range []*place{p.owner, p.follower} {
 		cfg := testConfig()
 		cfg.Node.Name, cfg.Admin.Address = one.name, ""
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{p.origin.Addr()}, config.Delta
-		cfg.Tier.Members = []string{p.owner.name + "=" + p.owner.way.Addr(), p.follower.name + "=" + p.follower.way.Addr()}
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{p.origin.Addr()}, config.Delta
+		cfg.Tier.Nodes = []string{p.owner.name + "=" + p.owner.way.Addr(), p.follower.name + "=" + p.follower.way.Addr()}
 		cfg.Tier.Lease, cfg.Tier.OwnerTimeout = 5*time.Minute, ownerTimeout
-		cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise, cfg.Tier.Peer.TLS = "127.0.0.1:0", one.way.Addr(), one.files
+		cfg.Tier.Peer.Address, cfg.Tier.Peer.AdvertiseAddress, cfg.Tier.Peer.TLS = "127.0.0.1:0", one.way.Addr(), one.files
 		one.running = beginWith(p.t, cfg, relay.Options{Version: "v-test"})
 		one.way.Retarget(one.PeerAddr())
 		c := xdstest.StartAuto(p.t, xdstest.AutoConfig{Addr: one.Addr(), Variant: xdstest.Delta, Node: xdstest.Node(one.name, p.key)})
@@ -244,7 +244,7 @@ func TestPeerWorkloadAPI(t *testing.T) {
 	api.Set("spiffe://tier.test/node", old, nil)
 	p := newTLSPair(t, old)
 	for _, one := range []*place{p.owner, p.follower} {
-		one.files = config.TLS{Certificates: config.Certificates{WorkloadAPI: api.Address()}, PeerIDs: []string{"spiffe://tier.test/node"}}
+		one.files = config.TLS{Certificates: config.Certificates{WorkloadAPI: api.Address()}, SPIFFEIDs: []string{"spiffe://tier.test/node"}}
 	}
 	p.start(xdstest.Patience)
 	p.converged()

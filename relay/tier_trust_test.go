@@ -40,7 +40,7 @@ func TestRedisNamesNoNode(t *testing.T) {
 	var nodes []running
 	for _, name := range []string{"a", "b"} {
 		cfg := testConfig()
-		cfg.Node.Name, cfg.Origin.Addresses = name, []string{origin.Addr()}
+		cfg.Node.Name, cfg.Upstream.Addresses = name, []string{origin.Addr()}
 		cfg.Tier.Redis.URL, cfg.Tier.Peer.Address, cfg.Tier.Peer.TokenFile = redis.URL(), "127.0.0.1:0", file
 		nodes = append(nodes, start(t, cfg))
 	}
@@ -67,7 +67,7 @@ func TestRedisNamesNoNode(t *testing.T) {
 func TestNodeWithoutPortsIsNoMember(t *testing.T) {
 	redis := redistest.Start(t, redistest.Config{})
 	cfg := testConfig()
-	cfg.Node.Name, cfg.Origin.Addresses = "b", []string{"127.0.0.1:1"}
+	cfg.Node.Name, cfg.Upstream.Addresses = "b", []string{"127.0.0.1:1"}
 	cfg.Tier.Redis.URL, cfg.Tier.Peer.Address = redis.URL(), "127.0.0.1:0"
 	cfg.Metrics.Address = "127.0.0.1:9"
 	_, err := relay.New(cfg, relay.Options{Listen: func(address string) (net.Listener, error) {

@@ -64,7 +64,7 @@ func TestUnknownTypeInATier(t *testing.T) {
 			}
 			set(0)
 			r := newTierRig(t, network, 2, func(cfg *config.Config) {
-				cfg.Origin.Addresses, cfg.Origin.Variant = []string{cp.Addr()}, variant
+				cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{cp.Addr()}, variant
 			})
 			var good, bad []*xdstest.Auto
 			for _, node := range r.names {

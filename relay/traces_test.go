@@ -50,9 +50,9 @@ func updateOf(t *testing.T, c *xdstest.Collector, since time.Time, node string, 
 func TestTraceOfAnUpdate(t *testing.T) {
 	collector := collect(t)
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Upstream.Directory = t.TempDir()
 	cfg.Telemetry.ClientSpans = 2
-	writeResources(t, cfg.Origin.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
+	writeResources(t, cfg.Upstream.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
 	n := start(t, cfg)
 	const clients = 4
 	var fleet []*xdstest.Auto
@@ -73,7 +73,7 @@ func TestTraceOfAnUpdate(t *testing.T) {
 		c.WaitHeld(t, clusterURL, "c1")
 	}
 	since := time.Now()
-	writeResources(t, cfg.Origin.Directory, "more.json", xdstest.Cluster("c2", time.Second))
+	writeResources(t, cfg.Upstream.Directory, "more.json", xdstest.Cluster("c2", time.Second))
 
 	update := updateOf(t, collector, since, "node-1", clients)
 	for name, want := range map[string]any{
@@ -134,7 +134,7 @@ func TestTraceOfATier(t *testing.T) {
 	collector := collect(t)
 	dir := t.TempDir()
 	writeResources(t, dir, "clusters.json", xdstest.Cluster("c1", time.Second))
-	r := newTierRig(t, xdstest.NewMemory(), 3, func(cfg *config.Config) { cfg.Origin.Directory = dir })
+	r := newTierRig(t, xdstest.NewMemory(), 3, func(cfg *config.Config) { cfg.Upstream.Directory = dir })
 	for _, node := range r.names {
 		c := r.client(node, "client-of-"+node, "demo", xdstest.Delta)
 		c.Subscribe(clusterURL)
@@ -233,10 +233,10 @@ func TestTraceThroughRedis(t *testing.T) {
 		ways[name] = xdstest.NewNetwork(t, origin.Addr())
 		cfg := testConfig()
 		cfg.Node.Name = name
-		cfg.Origin.Addresses, cfg.Origin.Variant = []string{ways[name].Addr()}, config.Delta
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{ways[name].Addr()}, config.Delta
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = redis.URL(), xdstest.Patience
-		cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise = "127.0.0.1:0", xdstest.NewNetwork(t, "127.0.0.1:1").Addr() // leads nowhere
-		cfg.Tier.HeadWait, cfg.Tier.OwnerTimeout = xdstest.Patience, 100*time.Millisecond
+		cfg.Tier.Peer.Address, cfg.Tier.Peer.AdvertiseAddress = "127.0.0.1:0", xdstest.NewNetwork(t, "127.0.0.1:1").Addr() // leads nowhere
+		cfg.Tier.NewerStateTimeout, cfg.Tier.OwnerTimeout = xdstest.Patience, 100*time.Millisecond
 		cfg.Tier.Balance.Enabled = false
 		n := start(t, cfg)
 		members = append(members, shard.Member{Name: name})

@@ -27,8 +27,8 @@ func TestUnreachableAtStart(t *testing.T) {
 	network.Refuse()
 	var log lines
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{network.Addr()}
-	cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 20*time.Millisecond, 100*time.Millisecond
+	cfg.Upstream.Addresses = []string{network.Addr()}
+	cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max = 20*time.Millisecond, 100*time.Millisecond
 	n := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	shows := func(path string) bool {
 		code, text := n.get(t, path)
@@ -88,9 +88,9 @@ func TestCheckConnections(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := testConfig()
-			cfg.Origin.Addresses = []string{test.address}
+			cfg.Upstream.Addresses = []string{test.address}
 			if test.ca != "" {
-				cfg.Origin.TLS.CAFile, cfg.Origin.TLS.CertFile, cfg.Origin.TLS.KeyFile = test.ca, cert, key
+				cfg.Upstream.TLS.CAFile, cfg.Upstream.TLS.CertFile, cfg.Upstream.TLS.KeyFile = test.ca, cert, key
 			}
 			var good []string
 			err := relay.CheckConnections(t.Context(), cfg, func(section, address string) { good = append(good, section+" "+address) })
@@ -107,7 +107,7 @@ func TestCheckConnections(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{refused.Addr()}
+	cfg.Upstream.Addresses = []string{refused.Addr()}
 	if err := relay.CheckConnections(ctx, cfg, nil); err == nil {
 		t.Errorf("with a context that has ended: %v", err)
 	}

@@ -21,13 +21,13 @@ const adsV2 = "envoy.service.discovery.v2.AggregatedDiscoveryService"
 // control plane that speaks either version of the transport, apart from clients of
 // version 3 (J1, J2, J4).
 func TestVersion2(t *testing.T) {
-	for _, transport := range []config.Transport{config.V3, config.V2} {
+	for _, transport := range []config.XDSVersion{config.V3, config.V2} {
 		for _, variant := range []config.Variant{config.SotW, config.Delta} {
 			t.Run(string(transport)+"/"+string(variant), func(t *testing.T) {
 				o := xdstest.NewOrigin(t)
 				cfg := testConfig()
-				cfg.Origin.Addresses, cfg.Origin.Variant, cfg.Origin.Transport = []string{o.Addr()}, variant, transport
-				cfg.Listen.V2, cfg.REST.Address = true, "127.0.0.1:0"
+				cfg.Upstream.Addresses, cfg.Upstream.Variant, cfg.Upstream.XDSVersion = []string{o.Addr()}, variant, transport
+				cfg.Downstream.XDSV2, cfg.REST.Address = true, "127.0.0.1:0"
 				n := start(t, cfg)
 				conn := xdstest.Dial(t, n.Addr())
 				old := conn.Open(xdstest.Variant{V2: true})
@@ -76,8 +76,8 @@ func (p *polled) pollRaw(t *testing.T, body string) int {
 // TestVersion2IsOff: by default it is unknown to everybody who asks (J1).
 func TestVersion2IsOff(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory, cfg.REST.Address = t.TempDir(), "127.0.0.1:0"
-	cfg.Listen.Reflection = true
+	cfg.Upstream.Directory, cfg.REST.Address = t.TempDir(), "127.0.0.1:0"
+	cfg.Downstream.Reflection = true
 	n := start(t, cfg)
 	conn := xdstest.Dial(t, n.Addr())
 	if st := conn.Open(xdstest.Variant{V2: true}).ExpectClosed(t); st.Code() != codes.Unimplemented {
@@ -96,7 +96,7 @@ func TestVersion2IsOff(t *testing.T) {
 // asking for their descriptors, which the program does not have, harms nobody (J1).
 func TestReflectionOfVersion2(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory, cfg.Listen.V2, cfg.Listen.Reflection = t.TempDir(), true, true
+	cfg.Upstream.Directory, cfg.Downstream.XDSV2, cfg.Downstream.Reflection = t.TempDir(), true, true
 	cc := xdstest.Dial(t, start(t, cfg).Addr()).ClientConn()
 	if services := reflect(t, cc); !strings.Contains(services, adsV2) {
 		t.Errorf("services %s", services)

@@ -47,12 +47,12 @@ func TestWhoGetsWhat(t *testing.T) {
 	}
 	mesh, other := xdstest.NewAuthority(t, "mesh"), xdstest.NewAuthority(t, "other")
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{origin.Addr()}
-	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
+	cfg.Upstream.Addresses = []string{origin.Addr()}
+	cfg.Listener = tlsListener(t, t.TempDir(), mesh)
 	local := config.DefaultListener()
 	local.Address = "127.0.0.1:0"
-	cfg.Listeners = []config.OtherListener{{Name: "local", Listener: local}}
-	cfg.Authorize = []authorize.Rule{
+	cfg.Listeners = append(cfg.AllListeners(), config.NamedListener{Name: "local", Listener: local})
+	cfg.Authorization.Rules = []authorize.Rule{
 		{Name: "own", Match: `peer.spiffe_id == "spiffe://corp/" + node.cluster`},
 		{Name: "ops", Match: `peer.spiffe_id == "spiffe://corp/ops"`},
 		{Name: "local", Match: `listener == "local" && node.cluster == "web"`},

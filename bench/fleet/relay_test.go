@@ -24,9 +24,9 @@ func startRelay(t *testing.T, origin, variant string) *node {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Node.Name = "node"
-	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
-	cfg.Origin.Addresses, cfg.Origin.Variant = []string{origin}, config.Variant(variant)
-	cfg.Drain.Time, cfg.Drain.Grace = 10*time.Millisecond, xdstest.Patience
+	cfg.Listener.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{origin}, config.Variant(variant)
+	cfg.Drain.Duration, cfg.Drain.Grace = 10*time.Millisecond, xdstest.Patience
 	n, err := relay.New(cfg, relay.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)

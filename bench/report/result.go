@@ -63,7 +63,7 @@ type Setup struct {
 	// brings in sync in a second; 0 is its default.
 	Admit int `json:"admit,omitempty"`
 	// MinInterval is the minimum interval of clusters and endpoints at a relay
-	// (listen.min_interval), in milliseconds; 0 is none.
+	// (downstream.min_interval), in milliseconds; 0 is none.
 	MinInterval int `json:"min_interval_ms,omitempty"`
 	// Cold says that no client was there before, so that the content of keys counts, too.
 	Cold bool `json:"cold,omitempty"`

@@ -143,26 +143,26 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, sec
 func relayConfig(number int, addr, admin, origin string, setup report.Setup, secured *certs.Files) string {
 	limits, intervals, secure := "", "", ""
 	if setup.Admit > 0 {
-		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", setup.Admit)
+		limits = fmt.Sprintf("limits:\n  max_new_streams: %d\n  new_streams_sync_time: 1s\n", setup.Admit)
 	}
 	if ms := setup.MinInterval; ms > 0 {
-		intervals = fmt.Sprintf("  min_interval: [Cluster=%dms, ClusterLoadAssignment=%[1]dms]\n", ms)
+		intervals = fmt.Sprintf("downstream:\n  min_interval: [Cluster=%dms, ClusterLoadAssignment=%[1]dms]\n", ms)
 	}
 	if secured != nil {
-		secure = fmt.Sprintf("  tls: {cert_file: %q, key_file: %q, ca_file: %q}\nauthorize: any\n", secured.Server, secured.Key, secured.CA)
+		secure = fmt.Sprintf("  tls: {cert_file: %q, key_file: %q, ca_file: %q}\nauthorization: {allow_any: true}\n", secured.Server, secured.Key, secured.CA)
 	}
 	return limits + fmt.Sprintf(`node:
   name: node-%d
-listen:
+listener:
   address: %s
-%sorigin:
+%supstream:
   addresses: ["%s"]
 admin:
   address: %s
 drain:
-  time: 2s
+  duration: 2s
   grace: 2s
-`, number, addr, intervals+secure, origin, admin)
+`, number, addr, secure+intervals, origin, admin)
 }
 
 // BuildRelay builds the relay of the checkout that the working directory is in,

@@ -24,7 +24,7 @@ func (a *app) newCheckCmd() *cobra.Command {
 		Long: "Check a configuration file as run would read it, with environment variables and\n" +
 			"flags. Rules are compiled, the files of directory origins are read, and what fields\n" +
 			"refer to has to be usable here and now: certificates valid, directories readable,\n" +
-			"last_good.directory writable.\n\n" +
+			"last_known_good.directory writable.\n\n" +
 			"With --connect, each control plane is connected to with TLS, and a stream of xDS\n" +
 			"is opened on it, on which nothing is asked for. In the Redis of a tier everything is\n" +
 			"tried that a node needs, under names of its own, which are removed.",
@@ -59,7 +59,7 @@ func (a *app) newCheckCmd() *cobra.Command {
 }
 
 // whereIs says where an origin is.
-func whereIs(o config.Origin) string {
+func whereIs(o config.Upstream) string {
 	if o.Directory != "" {
 		return "directory " + o.Directory
 	}
@@ -83,23 +83,33 @@ func howToConnect(address string, t config.ServerTLS) string {
 	return address + " (TLS, client certificates required)"
 }
 
+// labeled adds the name of a listener or upstream to a label, unless it is the only one.
+func labeled(label, name string) string {
+	if name == config.DefaultName {
+		return label
+	}
+	return label + " " + name
+}
+
 func (a *app) printSummary(file string, cfg *config.Config) {
 	fmt.Fprintf(a.stdout, "ok: %s\n", file)
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "  clients\t%s\n", howToConnect(cfg.Listen.Address, cfg.Listen.TLS))
-	for _, l := range cfg.Listeners {
-		fmt.Fprintf(w, "  clients %s\t%s\n", l.Name, howToConnect(l.Address, l.TLS))
+	for _, l := range cfg.AllListeners() {
+		fmt.Fprintf(w, "  %s\t%s\n", labeled("clients", l.Name), howToConnect(l.Address, l.TLS))
 	}
 	if cfg.REST.Address != "" {
 		fmt.Fprintf(w, "  clients that poll\t%s\n", howToConnect(cfg.REST.Address, cfg.REST.TLS))
 	}
-	fmt.Fprintf(w, "  origin\t%s\n", whereIs(cfg.Origin))
-	for _, o := range cfg.Origins {
+	for i, o := range cfg.AllUpstreams() {
 		serves := slices.Clone(o.Types)
 		for _, a := range o.Authorities {
 			serves = append(serves, "xdstp://"+a+"/")
 		}
-		fmt.Fprintf(w, "  origin %s\t%s for %s\n", o.Name, whereIs(o.Origin), strings.Join(serves, ", "))
+		only := ""
+		if i > 0 {
+			only = " for " + strings.Join(serves, ", ")
+		}
+		fmt.Fprintf(w, "  %s\t%s%s\n", labeled("upstream", o.Name), whereIs(o.Upstream), only)
 	}
 	for i, rule := range cfg.Aggregation.Rules {
 		label, match := "", rule.Match
@@ -113,8 +123,8 @@ func (a *app) printSummary(file string, cfg *config.Config) {
 	}
 	if t := cfg.Tier; t.On() {
 		by := "by Redis" // not the URL, which may hold a password
-		if len(t.Members) > 0 {
-			by = "of " + strings.Join(t.Members, ", ")
+		if len(t.Nodes) > 0 {
+			by = "of " + strings.Join(t.Nodes, ", ")
 		}
 		fmt.Fprintf(w, "  tier\t%s; peers connect to %s\n", by, t.Peer.Address)
 	}

@@ -17,7 +17,7 @@ func TestCheckConnect(t *testing.T) {
 	closed := network.Addr()
 	redis := redistest.Start(t, redistest.Config{Password: "right-word"})
 	tier := " --peer 127.0.0.1:1 --redis "
-	file := writeFile(t, "relay.yaml", "origin: {connect_timeout: 60s}\n")
+	file := writeFile(t, "relay.yaml", "upstream: {connect_timeout: 60s}\n")
 	for _, test := range []struct {
 		args           string
 		code           int

@@ -70,7 +70,7 @@ func (k *keyFlags) addTo(peer []byte) ([]byte, error) {
 
 // explain works the key out here.
 func (a *app) explain(cmd *cobra.Command, k keyFlags, node, peer []byte) (relay.KeyExplanation, error) {
-	cfg, err := load(config.Input{File: k.config, Env: a.env, Flags: readSettings(cmd.Flags(), "key"), WithoutOrigin: true})
+	cfg, err := load(config.Input{File: k.config, Env: a.env, Flags: readSettings(cmd.Flags(), "key"), WithoutUpstream: true})
 	if err != nil {
 		return relay.KeyExplanation{}, err
 	}

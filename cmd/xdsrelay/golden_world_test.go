@@ -109,12 +109,12 @@ func (w *goldenWorld) start(t *testing.T, names []string, i int) {
 		if err != nil {
 			return nil, err
 		}
-		cfg.Node.Name, cfg.Origin.Addresses = names[i], []string{w.origin.Addr()}
-		cfg.Listen.Address, cfg.REST.Address = goldenAddress(goldenClients, i), goldenAddress(goldenREST, i)
+		cfg.Node.Name, cfg.Upstream.Addresses = names[i], []string{w.origin.Addr()}
+		cfg.Listener.Address, cfg.REST.Address = goldenAddress(goldenClients, i), goldenAddress(goldenREST, i)
 		cfg.Admin.Address, cfg.Metrics.Address = goldenAddress(goldenAdmin, i), goldenAddress(goldenMetrics, i)
 		if len(names) > 1 {
 			for j, name := range names {
-				cfg.Tier.Members = append(cfg.Tier.Members, name+"="+goldenAddress(goldenPeers, j))
+				cfg.Tier.Nodes = append(cfg.Tier.Nodes, name+"="+goldenAddress(goldenPeers, j))
 			}
 			cfg.Tier.Peer.Address = goldenAddress(goldenPeers, i)
 		}

@@ -49,7 +49,7 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	broken := writeFile(t, "broken.yaml", "listen:\n  addrress: x\n")
+	broken := writeFile(t, "broken.yaml", "listener:\n  addrress: x\n")
 	badDir := filepath.Dir(writeFile(t, "bad.json", "{"))
 	node := writeFile(t, "node.json", `{"id": "n"}`)
 	bomb := "id: x\na0: &a0 [x, x]\n"
@@ -76,18 +76,18 @@ func TestUsage(t *testing.T) {
 		{"config nope", 2, "xdsrelay: unknown command"},
 		{"run", 2, "xdsrelay: the configuration has a mistake:\norigin: names no source of configuration"},
 		{"run -c /nowhere.yaml", 2, "xdsrelay: configuration file: open /nowhere.yaml: no such file or directory\n"},
-		{"run -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n" + broken + ":2:3: listen.addrress: unknown field; did you mean address?\n    2 |   addrress: x\n      |   ^~~~~~~~\n"},
+		{"run -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n" + broken + ":2:3: listener.addrress: unknown field; did you mean address?\n    2 |   addrress: x\n      |   ^~~~~~~~\n"},
 		{"check -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n"},
 		{"run --upstream " + empty + " --linger 5", 2, "xdsrelay: the configuration has a mistake:\n--linger: cache.linger: got \"5\", expected a duration"},
 		{"run --upstream " + empty + " --key node.clustr --upstream-variant x", 2, "xdsrelay: the configuration has 2 mistakes:\n"},
-		{"run --upstream ./nowhere", 2, "xdsrelay: the configuration has a mistake:\n--upstream: origin.directory: stat ./nowhere"},
-		{"run --upstream nowhere", 2, "xdsrelay: the configuration has a mistake:\n--upstream: origin.addresses[0]: got \"nowhere\", expected host:port"},
-		{"run --upstream cp:1 --listen 0.0.0.0:1", 2, "xdsrelay: the configuration has a mistake:\n--listen: listen.address: \"0.0.0.0\" is not a loopback address"},
+		{"run --upstream ./nowhere", 2, "xdsrelay: the configuration has a mistake:\n--upstream: upstream.directory: stat ./nowhere"},
+		{"run --upstream nowhere", 2, "xdsrelay: the configuration has a mistake:\n--upstream: upstream.addresses[0]: got \"nowhere\", expected host:port"},
+		{"run --upstream cp:1 --listen 0.0.0.0:1", 2, "xdsrelay: the configuration has a mistake:\n--listen: listener.address: \"0.0.0.0\" is not a loopback address"},
 		{"run --upstream cp:1 --admin :1", 2, "xdsrelay: the configuration has a mistake:\n--admin: admin.address: an empty host"},
 		{"run --upstream cp:1 --listen 127.0.0.1:0 --admin " + taken.Addr().String(), 1,
 			"xdsrelay: admin.address: listen tcp " + taken.Addr().String() + ": bind: address already in use\n"},
 		{"run --upstream cp:1 --admin= --listen " + taken.Addr().String(), 1,
-			"xdsrelay: listen.address: listen tcp " + taken.Addr().String() + ": bind: address already in use\n"},
+			"xdsrelay: listener.address: listen tcp " + taken.Addr().String() + ": bind: address already in use\n"},
 		{"check -c /dev/null --upstream " + badDir, 1, "xdsrelay: "},
 		{"key --node /nowhere.json", 2, "xdsrelay: node file: open /nowhere.json: no such file or directory\n"},
 		{"key --node " + broken, 2, "xdsrelay: node file: "},
@@ -121,12 +121,12 @@ func TestUsage(t *testing.T) {
 
 // TestCheckTier holds what is said of a tier, and that it is no secret.
 func TestCheckTier(t *testing.T) {
-	file := writeFile(t, "relay.yaml", "origin: {directory: "+t.TempDir()+"}\nnode: {name: a}\n")
+	file := writeFile(t, "relay.yaml", "upstream: {directory: "+t.TempDir()+"}\nnode: {name: a}\n")
 	args := []string{"check", "-c", file, "--peer", "127.0.0.1:1", "--redis", "redis://me:secret@127.0.0.1:2"}
 	if code, stdout, stderr := command(t, args...); code != 0 || !strings.Contains(stdout, "  tier     by Redis; peers connect to 127.0.0.1:1\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	file = writeFile(t, "list.yaml", "origin: {directory: "+t.TempDir()+"}\nnode: {name: a}\ntier: {members: ['a=127.0.0.1:1', 'b=127.0.0.1:2'], peer: {address: '127.0.0.1:1'}}\n")
+	file = writeFile(t, "list.yaml", "upstream: {directory: "+t.TempDir()+"}\nnode: {name: a}\ntier: {nodes: ['a=127.0.0.1:1', 'b=127.0.0.1:2'], peer: {address: '127.0.0.1:1'}}\n")
 	if code, stdout, stderr := command(t, "check", "-c", file); code != 0 || !strings.Contains(stdout, "  tier     of a=127.0.0.1:1, b=127.0.0.1:2; peers connect to 127.0.0.1:1\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
@@ -134,7 +134,7 @@ func TestCheckTier(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
-	file := writeFile(t, "relay.yaml", "origin: {directory: "+dir+"}\nadmin: {address: ''}\n"+
+	file := writeFile(t, "relay.yaml", "upstream: {directory: "+dir+"}\nadmin: {address: ''}\n"+
 		"aggregation:\n  rules:\n  - {name: edge, match: node.cluster == 'edge', key: node.id}\n  - {name: rest, key: node.cluster}\n")
 	code, stdout, stderr := command(t, "check", "-c", file)
 	want := "ok: " + file + `
@@ -189,7 +189,7 @@ func TestConfigCommands(t *testing.T) {
 	if code, _, stderr := command(t, "check", "-c", file, "--upstream", "cp:1"); code != 0 {
 		t.Errorf("the default file: exit code %d\n%s", code, stderr)
 	}
-	if code, stdout, _ := command(t, "config", "env"); code != 0 || !strings.Contains(stdout, "XDSRELAY_LISTEN_ADDRESS ") {
+	if code, stdout, _ := command(t, "config", "env"); code != 0 || !strings.Contains(stdout, "XDSRELAY_LISTENER_ADDRESS ") {
 		t.Errorf("config env: exit code %d\n%s", code, stdout)
 	}
 }
@@ -227,7 +227,7 @@ func TestRunEnds(t *testing.T) {
 // and the listener that flags give it.
 func TestKeyTellsWhoIsLetIn(t *testing.T) {
 	node := writeFile(t, "node.json", `{"id":"a","cluster":"web"}`)
-	file := writeFile(t, "relay.yaml", "authorize:\n  - name: own\n    match: listener == \"mesh\" && peer.spiffe_id == \"spiffe://corp/\" + node.cluster\n")
+	file := writeFile(t, "relay.yaml", "authorization:\n  rules:\n    - name: own\n      match: listener == \"mesh\" && peer.spiffe_id == \"spiffe://corp/\" + node.cluster\n")
 	for args, want := range map[string]int{"spiffe://corp/web mesh": 0, "spiffe://corp/db mesh": 1, "spiffe://corp/web other": 1} {
 		id, listener, _ := strings.Cut(args, " ")
 		code, stdout, _ := command(t, "key", "--node", node, "-c", file, "--peer-id", id, "--listener", listener)

@@ -53,7 +53,7 @@ func (a *app) migrate(names []string) error {
 		fmt.Fprintf(a.stderr, "%s\n", w)
 	}
 	// A node takes the result, or nobody gets to see it.
-	_, err = config.Load(config.Input{File: "the result", Data: res.Text, WithoutOrigin: !res.Origin})
+	_, err = config.Load(config.Input{File: "the result", Data: res.Text, WithoutUpstream: !res.Origin})
 	if wrong, ok := errors.AsType[*config.Error](err); ok {
 		return errors.New("this cannot be done by a configuration of xdsrelay:\n" + wrong.Error()) // not mistakes of the user
 	} else if err != nil {

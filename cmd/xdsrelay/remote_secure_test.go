@@ -16,8 +16,8 @@ func TestRemoteSecure(t *testing.T) {
 	cert, key, ca := xdstest.NewAuthority(t, "operators").WriteFiles(dir, "127.0.0.1")
 	token, wrong := writeFile(t, "token", "operator-0123456789\n"), writeFile(t, "wrong", "somebody-0123456789\n")
 	file := writeFile(t, "relay.yaml", strings.NewReplacer("DIR", dir, "TOKEN", token, "CERT", cert, "KEY", key, "CA", ca).Replace(`
-listen: {address: "127.0.0.1:0"}
-origin: {directory: DIR}
+listener: {address: "127.0.0.1:0"}
+upstream: {directory: DIR}
 admin: {address: "127.0.0.1:0", token_file: TOKEN, tls: {cert_file: CERT, key_file: KEY, ca_file: CA}}
 `))
 	p := startProgram(t, "run", "-c", file)

@@ -194,7 +194,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	serve("a", "b", "c")
-	file := writeFile(t, "relay.yaml", "origin: {directory: "+dir+"}\ncache: {max_removal_percent: 50, removal_hold: 0s}\n")
+	file := writeFile(t, "relay.yaml", "upstream: {directory: "+dir+"}\nremoval_guard: {max_percent: 50, hold: 0s}\n")
 	p := startProgram(t, "run", "-c", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
 	admin := p.address(t, "admin")
 	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Node: xdstest.Node("c", "shop")})

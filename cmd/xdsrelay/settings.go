@@ -35,7 +35,7 @@ func (a *app) newReconnectCmd() *cobra.Command {
 		Use:   "reconnect",
 		Short: "Make a running node try its control planes now",
 		Long: "Make a running node try its control planes now. While a control plane is down, the\n" +
-			"pauses between attempts grow to origin.backoff.max; this ends all of them, and the\n" +
+			"pauses between attempts grow to upstream.backoff.max; this ends all of them, and the\n" +
 			"next ones are short again. Streams that work stay. The order is for this node alone:\n" +
 			"give it to each node of a tier that has lost its control plane. 'status' and\n" +
 			"/debug/origin on the admin port show when the next attempt is.",

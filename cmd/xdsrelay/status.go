@@ -54,7 +54,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"Clients that poll (REST, the variant rest) acknowledge a version by coming back with\n" +
 			"it. One that comes back without it is STALE: it rejects it, which such clients mostly\n" +
 			"do not say, or it did not get it; with CLIENT, how often it was told is shown. They\n" +
-			"are shown for a while after their last poll (rest.remember), by the node that they polled\n" +
+			"are shown for a while after their last poll (rest.client_ttl), by the node that they polled\n" +
 			"last; for some seconds by the one before, too.\n\n" +
 			"With --watch it goes on until it is interrupted (Ctrl-C); where the output is no\n" +
 			"terminal, or is for programs, one answer follows the other.\n\n" +

@@ -57,7 +57,7 @@ func (a *app) newReleaseCmd() *cobra.Command {
 		Use:   "release KEY",
 		Short: "Do the removals of a key that are held back",
 		Long: "Do the removals of a key that are held back because an origin has removed\n" +
-			"suspiciously much (cache.max_removal_percent), on all nodes of the tier. 'keys'\n" +
+			"suspiciously much (removal_guard.max_percent), on all nodes of the tier. 'keys'\n" +
 			"shows which keys have such.",
 		Example: "  xdsrelay release shop/eu",
 		Args:    one("KEY", keysHint),

@@ -136,21 +136,21 @@ func TestChartParts(t *testing.T) {
 // installed.
 func TestChartRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
-		"no origin":               {"{}", "config.origin has to say"},
+		"no origin":               {"{}", "config.upstream has to name"},
 		"unknown value":           {minimal + "replicaCount: 3", "replicaCount"},
 		"unknown kind":            {minimal + "kind: StatefulSet", "/kind"},
 		"wrong type":              {minimal + "replicas: three", "/replicas"},
 		"nested unknown value":    {minimal + "tls: {secret: x}", "secret"},
-		"tier without proof":      {"config: {origin: {addresses: [a:1]}, tier: {redis: {url: redis://r:1}}}", "prove"},
-		"drain of its own":        {"config: {origin: {addresses: [a:1]}, drain: {time: 1m}}", "drain.seconds"},
+		"tier without proof":      {"config: {upstream: {addresses: [a:1]}, tier: {redis: {url: redis://r:1}}}", "prove"},
+		"drain of its own":        {"config: {upstream: {addresses: [a:1]}, drain: {duration: 1m}}", "drain.seconds"},
 		"autoscaled DaemonSet":    {minimal + "kind: DaemonSet\nautoscaling: {enabled: true}", "kind: Deployment"},
 		"no issuer":               {minimal + "certManager: {enabled: true}", "issuerRef.name"},
 		"one issuer for all":      {minimal + "certManager: {enabled: true, issuerRef: {name: x}, peerIssuerRef: {name: x}}", "counts as a relay"},
-		"clients without rules":   {minimal + "tls: {secretName: x, clientAuth: true}", "config.authorize"},
-		"misspelt field":          {"config: {origin: {adresses: [a:1]}}", "adresses"},
+		"clients without rules":   {minimal + "tls: {secretName: x, clientAuth: true}", "config.authorization"},
+		"misspelt field":          {"config: {upstream: {adresses: [a:1]}}", "adresses"},
 		"field of wrong type":     {minimal + "replicas: 1\nports: {xds: 80}", "/ports/xds"},
-		"port of its own":         {"config: {origin: {addresses: [a:1]}, listen: {address: ':9'}}", "ports.xds"},
-		"probes elsewhere":        {"config: {origin: {addresses: [a:1]}, metrics: {address: ':9'}}", "ports.metrics"},
+		"port of its own":         {"config: {upstream: {addresses: [a:1]}, listener: {address: ':9'}}", "ports.xds"},
+		"probes elsewhere":        {"config: {upstream: {addresses: [a:1]}, metrics: {address: ':9'}}", "ports.metrics"},
 		"labels of the selector":  {minimal + "podLabels: {app.kubernetes.io/name: x}", "app.kubernetes.io/name"},
 		"the service's selector":  {minimal + "service: {spec: {selector: {a: b}}}", "selector"},
 		"Redis without own TLS":   {minimal + "tier: {redis: {clientAuth: true}}", "tier.redis.tlsSecret"},
@@ -166,7 +166,7 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-const minimal = "config: {origin: {addresses: [a:1]}}\n"
+const minimal = "config: {upstream: {addresses: [a:1]}}\n"
 
 // TestChartRolls: pods are replaced when what a relay takes only at its start changes, and
 // only then: each roll sends all clients away.
@@ -190,14 +190,14 @@ func TestChartRolls(t *testing.T) {
 		return string(text)
 	}
 	same := func(*chart.Chart) {}
-	const origin = "config: {origin: {addresses: [a:1]}, "
+	const origin = "config: {upstream: {addresses: [a:1]}, "
 	first := template(minimal, same)
 	if !strings.Contains(first, "checksum/config") {
 		t.Error("the pods do not name their configuration")
 	}
 	for name, values := range map[string]string{
-		"replicas": minimal + "replicas: 7", "limits": origin + "limits: {streams: 9}}", "log": origin + "log: {level: debug, levels: [cache=warn]}}",
-		"authorize": origin + "authorize: any}", "monitoring": minimal + "podMonitor: {enabled: true}",
+		"replicas": minimal + "replicas: 7", "limits": origin + "limits: {max_streams: 9}}", "log": origin + "log: {level: debug, levels: [cache=warn]}}",
+		"authorize": origin + "authorization: {allow_any: true}}", "monitoring": minimal + "podMonitor: {enabled: true}",
 	} {
 		if template(values, same) != first {
 			t.Errorf("%s: pods are replaced", name)
@@ -207,8 +207,8 @@ func TestChartRolls(t *testing.T) {
 		t.Error("pods are replaced for another version of the chart")
 	}
 	for name, values := range map[string]string{
-		"origin": "config: {origin: {addresses: [b:1]}}", "keys": origin + "aggregation: {rules: [{name: all, key: node.cluster}]}}",
-		"a limit": origin + "limits: {header_size: 32KiB}}", "the format of the log": origin + "log: {format: text}}",
+		"origin": "config: {upstream: {addresses: [b:1]}}", "keys": origin + "aggregation: {rules: [{name: all, key: node.cluster}]}}",
+		"a limit": origin + "limits: {max_header_size: 32KiB}}", "the format of the log": origin + "log: {format: text}}",
 	} {
 		if template(values, same) == first {
 			t.Errorf("%s: pods are not replaced", name)

@@ -104,7 +104,7 @@ func checkNoWarnings(t *testing.T, all []manifest) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, err := check(t, string(text), "POD_IP=10.0.0.1", "XDSRELAY_TIER_PEER_ADVERTISE=10.0.0.1:18100")
+		said, err := check(t, string(text), "POD_IP=10.0.0.1", "XDSRELAY_TIER_PEER_ADVERTISE_ADDRESS=10.0.0.1:18100")
 		if err != nil || strings.Contains(said, "warning:") {
 			t.Errorf("%v:\n%s", err, said)
 		}

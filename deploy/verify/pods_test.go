@@ -59,9 +59,9 @@ func TestPodsStart(t *testing.T) {
 
 const tierValues = `
 config:
-  origin: {addresses: ["control-plane.example:18000"]}
+  upstream: {addresses: ["control-plane.example:18000"]}
   tier: {redis: {url: "rediss://redis.example:6379"}}
-  last_good: {store: redis}
+  last_known_good: {store: redis}
 ports: {rest: 18001}
 tier:
   redis: {tlsSecret: certificates, clientAuth: true, passwordSecret: {name: words, key: redis}}
@@ -126,7 +126,7 @@ func startControlPlane(t *testing.T, n *network) *pod {
 }
 
 const directoryValues = `
-config: {origin: {directory: /etc/xds}}
+config: {upstream: {directory: /etc/xds}}
 extraVolumes: [{name: xds, configMap: {name: resources}}]
 extraVolumeMounts: [{name: xds, mountPath: /etc/xds, readOnly: true}]
 drain: {seconds: 1, graceSeconds: 1}

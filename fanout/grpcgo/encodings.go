@@ -12,7 +12,7 @@ import (
 
 // Compressed requests are refused. No xDS client compresses requests, though gRPC libraries can,
 // and grpc-go accepts gzip as soon as anything in the program has registered it, as telemetry
-// exporters do. A few KiB would then become listen.max_receive_size of memory before a client is
+// exporters do. A few KiB would then become limits.max_request_size of memory before a client is
 // authorized, on each of many streams. grpc-go would also compress its responses to such a client,
 // each one for that client alone, including secrets.
 

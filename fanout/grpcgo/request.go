@@ -62,7 +62,7 @@ func (r *request) begin(from messageReader, header []byte, most int) error {
 		return status.Errorf(codes.Internal, "a request begins with the flag %d, expected 0: send requests uncompressed", flag)
 	}
 	if r.size = int(binary.BigEndian.Uint32(header[1:])); r.size > most {
-		return status.Errorf(codes.ResourceExhausted, "the request is larger than max: it has %d bytes, and the limit is %d (listen.max_receive_size)", r.size, most)
+		return status.Errorf(codes.ResourceExhausted, "the request is larger than max: it has %d bytes, and the limit is %d (limits.max_request_size)", r.size, most)
 	}
 	return nil
 }

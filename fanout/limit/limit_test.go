@@ -231,7 +231,7 @@ func TestElsewhere(t *testing.T) {
 	if !isRefusal(err, StreamsPerSource) || Elsewhere(err) {
 		t.Errorf("the source is full: %v", err)
 	}
-	if want := "2 streams from 192.0.2.1: the limit is 1 (limits.streams_per_source)"; err == nil || err.Error() != want {
+	if want := "2 streams from 192.0.2.1: the limit is 1 (limits.max_streams_per_source)"; err == nil || err.Error() != want {
 		t.Errorf("told %q, want %q", err, want)
 	}
 }

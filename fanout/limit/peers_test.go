@@ -6,7 +6,7 @@ import (
 
 // TestConnectionsFitTheMemory: with a memory limit, the node accepts only the connections that it
 // has room for, a quarter of them for other nodes, whatever is configured. Without a memory limit,
-// or if limits.memory_percent is 0, only the configured limits apply.
+// or if limits.max_memory_percent is 0, only the configured limits apply.
 func TestConnectionsFitTheMemory(t *testing.T) {
 	for _, test := range []struct {
 		name                  string

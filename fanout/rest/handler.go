@@ -61,7 +61,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, by authz.Client) (
 		err = nil
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		s.cfg.Limits.Count(limit.MessageSize, r.RemoteAddr, "a poll is larger than rest.max_receive_size")
+		s.cfg.Limits.Count(limit.MessageSize, r.RemoteAddr, "a poll is larger than limits.max_rest_request_size")
 		return nil, refuse(codes.ResourceExhausted, http.StatusRequestEntityTooLarge,
 			"the body has more than "+strconv.FormatInt(s.cfg.MaxReceiveBytes, 10)+" bytes")
 	}

@@ -190,9 +190,9 @@ func TestRefusals(t *testing.T) {
 	if res.header.Get("Retry-After") == "" {
 		t.Error("429 without Retry-After")
 	}
-	w.fails(w.post(clusters, ask("", strings.Repeat("x", 101))), http.StatusTooManyRequests, "101 bytes of names", "limits.name_size")
+	w.fails(w.post(clusters, ask("", strings.Repeat("x", 101))), http.StatusTooManyRequests, "101 bytes of names", "limits.max_names_size_per_stream")
 	w.fails(w.post(endpoints, ask("", strings.Repeat("x", fanout.MaxName+1))), http.StatusTooManyRequests, "a resource name has 65537 bytes")
-	w.fails(w.post(clusters, `{"node":{"id":"`+strings.Repeat("x", 2000)+`"}}`), http.StatusTooManyRequests, "limits.node_size")
+	w.fails(w.post(clusters, `{"node":{"id":"`+strings.Repeat("x", 2000)+`"}}`), http.StatusTooManyRequests, "limits.max_node_size")
 	w.fails(w.post(clusters, `{"node":{"id":"n","cluster":"ours"},"resourceLocators":[{"name":"a"}]}`), http.StatusBadRequest, "resource_locators")
 	for code, want := range map[codes.Code]int{
 		codes.InvalidArgument: 400, codes.Unauthenticated: 401, codes.PermissionDenied: 403, codes.ResourceExhausted: 429,

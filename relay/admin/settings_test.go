@@ -45,7 +45,7 @@ func TestLogLevels(t *testing.T) {
 // TestSettings: what became of the configuration is shown, and an order to read it
 // again says whether that went well.
 func TestSettings(t *testing.T) {
-	state := ops.Settings{File: "relay.yaml", Read: time.Unix(0, 0), Restart: []string{"listen.address"}}
+	state := ops.Settings{File: "relay.yaml", Read: time.Unix(0, 0), Restart: []string{"listener.address"}}
 	var err error
 	cfg := testConfig()
 	cfg.Settings, cfg.Reload = func() ops.Settings { return state }, func() (ops.Settings, error) { return state, err }
@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 		a := ask(http.MethodPost, "/config/reload", RequestHeader, "1")
 		return a.code, a.text
 	}
-	if code, text := order(); code != http.StatusOK || !strings.Contains(text, "waiting for a restart: listen.address") || strings.Contains(text, "refused") {
+	if code, text := order(); code != http.StatusOK || !strings.Contains(text, "waiting for a restart: listener.address") || strings.Contains(text, "refused") {
 		t.Errorf("%d %s", code, text)
 	}
 	err = errors.New("the configuration comes from nowhere")

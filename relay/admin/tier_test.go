@@ -47,7 +47,7 @@ func testTier() Tier {
 				{Name: "n1", Peer: "h1:1", Version: "v1", Since: now.Add(-time.Hour), Status: shard.Status{Clients: 5}},
 				{Name: "n2", Status: shard.Status{Draining: true}}, {Name: "n3", Status: shard.Status{Cut: true}},
 			}, Missing: []ops.Missing{{Member: shard.Member{Name: "n4", Peer: "h4:1"}, Listed: true, Heard: now.Add(-time.Minute), Error: "refused"}},
-				Differences: []terms.Difference{{Node: "n2", From: "n1", Parts: []string{"origin"}, Since: now.Add(-time.Minute)}}}
+				Differences: []terms.Difference{{Node: "n2", From: "n1", Parts: []string{"upstream"}, Since: now.Add(-time.Minute)}}}
 		},
 		Own:    func() ops.NodeState { return own },
 		Nodes:  func(context.Context) ([]ops.NodeState, []ops.Silent) { return []ops.NodeState{own}, silent },
@@ -92,10 +92,10 @@ n3    silent    -        -             -        -       -
 n4    silent    -        h4:1          -        -       -
 
 error: Node n3 does not answer: no route
-error: Node n4, which tier.members names, does not answer, for 1m0s: refused
-error: Redis is unreachable from node n1; clients are still served, for 1m0s: no answer
-warning: Node n2 is draining: it hands over its keys, drains its clients and exits
-warning: Node n2 has a different configuration than node n1, in settings that must be equal on all nodes, for 1m0s: origin
+error: Node n4, which tier.nodes names, does not answer, for 1m0s: refused
+error: Redis is out of reach for node n1; clients are served all the same, for 1m0s: no answer
+warning: Node n2 is draining: it hands its keys over, sends its clients away, and ends
+warning: Node n2 has another configuration than node n1, in what all nodes must have in common, for 1m0s: origin
 `,
 		"/tier/keys": `
 KEY  OWNER  NODE  STATE              FOR   STREAMS  PEERS  RESOURCES  BYTES  NOTES

@@ -47,7 +47,7 @@ func (c *compiler) compile() rule {
 		c.fail("key", 0, c.config.Key, issues...)
 		r.key, r.analysis = prog, a
 	}
-	if c.config.ShownAs != "" {
+	if c.config.NodeField != "" {
 		c.checkShown()
 		r.paths, r.exact = []path{c.config.shownPath()}, false
 	}
@@ -73,9 +73,9 @@ func (c *compiler) expression(field, src string, want *cel.Type) (*cel.Ast, cel.
 
 func (c *compiler) passList() (paths []path) {
 	const prefix = "node."
-	for i, entry := range c.config.Pass {
+	for i, entry := range c.config.PassFields {
 		if strings.TrimSpace(entry) == "" {
-			c.fail("pass", i, "", issue{message: "is empty, expected a field like locality.region"})
+			c.fail("pass_fields", i, "", issue{message: "is empty, expected a field like locality.region"})
 			continue
 		}
 		ast, issues := check(c.env, prefix+entry, nil)
@@ -87,12 +87,12 @@ func (c *compiler) passList() (paths []path) {
 			if strings.HasPrefix(entry, prefix) {
 				is.message = `write the field without "node."`
 			}
-			c.fail("pass", i, entry, is)
+			c.fail("pass_fields", i, entry, is)
 			continue
 		}
 		p, is := parsePass(ast)
 		if is != nil {
-			c.fail("pass", i, entry, *is)
+			c.fail("pass_fields", i, entry, *is)
 		}
 		paths = append(paths, p...)
 	}

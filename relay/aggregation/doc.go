@@ -34,7 +34,7 @@
 //
 // A key that is made of a part of a field, like the name before the number in
 // web-17, would thus tell web-17 and web-18 apart after all: the whole field flows
-// into it. Such a rule says shown_as. The control plane then sees the key's text in
+// into it. Such a rule says node_field. The control plane then sees the key's text in
 // the place of the fields.
 //
 // This holds if equal keys always come with equal Nodes, and the string that a
@@ -56,7 +56,7 @@
 // where the mark says what the string is made of and makes it unambiguous:
 //
 //	web                   the string is node.cluster, the default; no mark
-//	web~id=key            the string itself is shown, as the id (shown_as)
+//	web~id=key            the string itself is shown, as the id (node_field)
 //	prod~metadata.env     the string is exactly this one field
 //	all~none              no Node field is passed (a constant, a peer identity)
 //	a/b/c~41d0…           anything else: 96 bits of SHA-256 over names and values

@@ -16,8 +16,8 @@ type CompileError struct {
 	List    string // what the rules are called; empty means "rules"
 	Index   int    // position of the rule in the list, from 0
 	Rule    string // its name; may be empty
-	Field   string // "name", "match", "key" or "pass"
-	Item    int    // for "pass": position of the entry, from 0; otherwise 0
+	Field   string // "name", "match", "key" or "pass_fields"
+	Item    int    // for "pass_fields": position of the entry, from 0; otherwise 0
 	Source  string // the text at fault; empty where something is missing
 	Line    int    // in Source, from 1; 0 where there is no place to point at
 	Column  int    // in characters, from 1; 0 where there is no place to point at
@@ -32,7 +32,7 @@ func (e *CompileError) Error() string {
 		fmt.Fprintf(&b, " %q", e.Rule)
 	}
 	fmt.Fprintf(&b, ": %s", e.Field)
-	if e.Field == "pass" {
+	if e.Field == "pass_fields" {
 		fmt.Fprintf(&b, "[%d]", e.Item)
 	}
 	if e.Line > 0 {

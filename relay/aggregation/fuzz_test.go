@@ -18,7 +18,7 @@ func FuzzCompile(f *testing.F) {
 	f.Add(`peer.uris.exists(u, u.matches("^spiffe://"))`, `peer.dns_names[0].split(".")[0]`, "locality")
 	f.Add(`node.metadata.map(k, k) == []`, `envoy.config.core.v3.Node{id: node.id}.id`, "id\n.x")
 	f.Fuzz(func(t *testing.T, match, key, pass string) {
-		rs, err := Compile([]Rule{{Match: match, Key: key, Pass: []string{pass}}}, Options{CostLimit: 1000})
+		rs, err := Compile([]Rule{{Match: match, Key: key, PassFields: []string{pass}}}, Options{CostLimit: 1000})
 		if err != nil {
 			var ce *CompileError
 			if !errors.As(err, &ce) || err.Error() == "" {
@@ -50,7 +50,7 @@ func FuzzParseNodeJSON(f *testing.F) {
 	for _, s := range []string{`{"id":"a"}`, `{"node":{"id":"a","metadata":{"x":[1,null]}}}`, `{"node":3}`, `{}`, `[`, "{\n\"id\":\n}", ``} {
 		f.Add([]byte(s))
 	}
-	rs := mustCompile(f, Rule{Key: `node.cluster + node.id`, Pass: []string{"metadata", "locality"}})
+	rs := mustCompile(f, Rule{Key: `node.cluster + node.id`, PassFields: []string{"metadata", "locality"}})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		node, err := ParseNodeJSON(data)
 		if err != nil {

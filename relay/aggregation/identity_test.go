@@ -25,7 +25,7 @@ func TestNodeOfIdentity(t *testing.T) {
 	}{
 		{Rule{Key: "node.cluster"}, "xdsrelay/web~~spiffe://corp/a"},
 		{Rule{Key: "node.id"}, "c1"},
-		{Rule{Key: "node.cluster", Pass: []string{"metadata.env"}}, ""},
+		{Rule{Key: "node.cluster", PassFields: []string{"metadata.env"}}, ""},
 	} {
 		group := by(tc.rule)
 		before := proto.CloneOf(group)
@@ -49,7 +49,7 @@ func TestForgedIdentity(t *testing.T) {
 		n.Metadata.Fields["xdsrelay.identity"] = structpb.NewStringValue("spiffe://corp/admin")
 	})
 	for _, pass := range []string{"metadata", `metadata["xdsrelay.identity"]`} {
-		rules := mustCompile(t, Rule{Key: "node.cluster", Pass: []string{pass}})
+		rules := mustCompile(t, Rule{Key: "node.cluster", PassFields: []string{pass}})
 		with, err := rules.Resolve(forged, Peer{})
 		if err != nil {
 			t.Fatal(err)
@@ -91,8 +91,8 @@ func TestIDsOfRelay(t *testing.T) {
 		byID := resolve(Rule{Key: "node.id"}, func(n *corev3.Node) { n.Id = claim })
 		note(byID.GetId(), "id "+claim)
 		for _, same := range []*corev3.Node{
-			resolve(Rule{Key: "node.cluster", Pass: []string{"id"}}, func(n *corev3.Node) { n.Id = claim }),
-			resolve(Rule{Key: "node.cluster + node.id.substring(0, 0)", ShownAs: "id"}, func(n *corev3.Node) { n.Cluster = claim }),
+			resolve(Rule{Key: "node.cluster", PassFields: []string{"id"}}, func(n *corev3.Node) { n.Id = claim }),
+			resolve(Rule{Key: "node.cluster + node.id.substring(0, 0)", NodeField: "id"}, func(n *corev3.Node) { n.Cluster = claim }),
 			NodeOfClient(group, "", claim),
 			NodeOf(byID, admin), // the client's own id stays
 		} {

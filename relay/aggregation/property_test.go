@@ -92,9 +92,9 @@ var passLists = [][]string{nil, {"metadata"}, {"metadata.env"}, {"locality"}, {"
 func compileEach(t testing.TB) (all []*Rules) {
 	for _, key := range keyExprs {
 		for _, pass := range passLists {
-			all = append(all, mustCompile(t, Rule{Key: key, Pass: pass}))
+			all = append(all, mustCompile(t, Rule{Key: key, PassFields: pass}))
 		}
-		all = append(all, mustCompile(t, Rule{Key: key, ShownAs: "id"}), mustCompile(t, Rule{Key: key, ShownAs: "cluster", Pass: []string{"id"}}))
+		all = append(all, mustCompile(t, Rule{Key: key, NodeField: "id"}), mustCompile(t, Rule{Key: key, NodeField: "cluster", PassFields: []string{"id"}}))
 	}
 	return all
 }
@@ -160,8 +160,8 @@ func TestResolveIsDeterministic(t *testing.T) {
 // zone and metadata.env; everything else of the second Node is drawn anew.
 func TestIsolation(t *testing.T) {
 	rs := mustCompile(t,
-		Rule{Match: `node.id.startsWith("a") && !has(node.metadata.team)`, Key: `node.cluster + "/" + node.locality.zone`, Pass: []string{"metadata.env"}},
-		Rule{Key: `node.cluster + node.locality.zone + (node.user_agent_name == "envoy" ? "" : "")`, Pass: []string{"metadata.env"}})
+		Rule{Match: `node.id.startsWith("a") && !has(node.metadata.team)`, Key: `node.cluster + "/" + node.locality.zone`, PassFields: []string{"metadata.env"}},
+		Rule{Key: `node.cluster + node.locality.zone + (node.user_agent_name == "envoy" ? "" : "")`, PassFields: []string{"metadata.env"}})
 	groups := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		a, b := drawNode(rt), drawNode(rt)
@@ -213,7 +213,7 @@ func TestEscapeIsInjective(t *testing.T) {
 // K4: a protobuf may carry unknown fields inside metadata; they are in no key, so they
 // must not reach the control plane either.
 func TestUnknownFieldsDoNotPass(t *testing.T) {
-	rs := mustCompile(t, Rule{Key: "node.metadata.env", Pass: []string{"metadata", "locality"}})
+	rs := mustCompile(t, Rule{Key: "node.metadata.env", PassFields: []string{"metadata", "locality"}})
 	clean := testNode(t)
 	dirty := proto.Clone(clean).(*corev3.Node)
 	extra := []byte{0x9a, 0x06, 0x01, 'x'} // field 99

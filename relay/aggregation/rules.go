@@ -9,29 +9,27 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Rule is one rule as it stands in the configuration.
+// Rule is one rule of the configuration.
 type Rule struct {
-	// The rule's name in errors, refusals and the log; empty means "#" and its
-	// position, from 1. Names are unique.
+	// The name of the rule in errors, refusals and the log; empty means "#" and its
+	// position, from 1. Unique.
 	Name string `yaml:"name"`
-	// A CEL expression that gives a bool; empty means that the rule matches every
-	// client.
+	// A CEL expression of type bool; empty means that the rule matches every client.
 	Match string `yaml:"match"`
-	// A CEL expression that gives a non-empty string. Required.
+	// A CEL expression of type string, not empty. Required.
 	Key string `yaml:"key"`
-	// Further Node fields to show the control plane, written as in an
-	// expression without "node.": user_agent_name, locality.region, metadata.team.
-	// Clients that differ in one of them have different upstream streams (K4, K6).
-	Pass []string `yaml:"pass"`
-	// The field of the Node, id or cluster, that shows the control plane the text of
-	// key. It then sees this text and the fields in pass, and none of the fields that
-	// the key is made of. A key made of parts of a field needs it: without it, clients
-	// that differ in the whole field have different upstream streams. Empty shows those
-	// fields themselves.
-	ShownAs string `yaml:"shown_as"`
-	// All clients of a key share its secrets. Without it, clients with a verified
+	// Further Node fields that the relay passes to the control plane, as in an expression
+	// without "node.": user_agent_name, locality.region, metadata.team. Clients that
+	// differ in one of them have different upstream streams (K4, K6).
+	PassFields []string `yaml:"pass_fields"`
+	// The Node field, id or cluster, that carries the text of key to the control plane.
+	// It then receives this text and pass_fields, and none of the fields that key reads.
+	// Needed by a key made of parts of a field: without it, clients that differ in the
+	// whole field have different upstream streams. Empty passes the fields themselves.
+	NodeField string `yaml:"node_field"`
+	// Shares secrets between all clients of a key. Without it, clients with a verified
 	// identity share them only with clients of the same identity: the control plane
-	// sees a stream for each identity, with the identity in its Node.
+	// receives a stream for each identity, with the identity in its Node.
 	ShareSecrets bool `yaml:"share_secrets"`
 }
 

@@ -98,7 +98,7 @@ func TestKeyAndPassedFields(t *testing.T) {
 		{"pass quoted", `node.cluster`, []string{`metadata["istio.io/rev"]`}, "web~DIGEST", `{"cluster":"web","metadata":{"istio.io/rev":"canary"}}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			rs := mustCompile(t, Rule{Name: "r", Key: tc.key, Pass: tc.pass})
+			rs := mustCompile(t, Rule{Name: "r", Key: tc.key, PassFields: tc.pass})
 			res, err := rs.Resolve(testNode(t), peer)
 			if err != nil {
 				t.Fatal(err)
@@ -294,7 +294,7 @@ func TestKeysThatMustDiffer(t *testing.T) {
 		{"spelt feature", cluster, cluster, node("web+no-overprovisioning", ""),
 			&corev3.Node{Id: "i", Cluster: "web", ClientFeatures: []string{"envoy.lb.does_not_support_overprovisioning"}}},
 		{"spelt escape", cluster, cluster, node("a%7Eb", ""), node("a~b", "")},
-		{"own name as user agent", cluster, mustCompile(t, Rule{Key: "node.cluster", Pass: []string{"user_agent_name"}}), node("a", ""), node("a", "")},
+		{"own name as user agent", cluster, mustCompile(t, Rule{Key: "node.cluster", PassFields: []string{"user_agent_name"}}), node("a", ""), node("a", "")},
 	} {
 		a, err1 := tc.a.Resolve(tc.x, Peer{})
 		b, err2 := tc.b.Resolve(tc.y, Peer{})
@@ -308,7 +308,7 @@ func TestKeysThatMustDiffer(t *testing.T) {
 }
 
 func TestResolveLeavesNodeAloneAndIsConcurrent(t *testing.T) {
-	rs := mustCompile(t, Rule{Key: `node.cluster + node.metadata.team.name`, Pass: []string{"metadata.groups"}})
+	rs := mustCompile(t, Rule{Key: `node.cluster + node.metadata.team.name`, PassFields: []string{"metadata.groups"}})
 	node := testNode(t)
 	before := proto.Clone(node)
 	var wg sync.WaitGroup
@@ -336,7 +336,7 @@ func BenchmarkResolve(b *testing.B) {
 		rule Rule
 	}{
 		{"default", DefaultRule()},
-		{"digest", Rule{Match: `has(node.metadata.env)`, Key: `node.cluster + "/" + node.metadata.env`, Pass: []string{"locality"}}},
+		{"digest", Rule{Match: `has(node.metadata.env)`, Key: `node.cluster + "/" + node.metadata.env`, PassFields: []string{"locality"}}},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			rs, node := mustCompile(b, bm.rule), testNode(b)

@@ -11,14 +11,14 @@ import (
 // No field of a Node has such a name.
 const isKey = "=key"
 
-// shownPath is what a rule with ShownAs passes in the place of what its key reads.
-func (r Rule) shownPath() path { return path{r.ShownAs + isKey} }
+// shownPath is what a rule with NodeField passes in the place of what its key reads.
+func (r Rule) shownPath() path { return path{r.NodeField + isKey} }
 
 func isShown(p path) bool { return strings.HasSuffix(p[0], isKey) }
 
 // show puts the key's text where the rule says.
 func (r Rule) show(n *corev3.Node, text string) {
-	switch r.ShownAs {
+	switch r.NodeField {
 	case "id":
 		n.Id = text
 	case "cluster":
@@ -26,16 +26,16 @@ func (r Rule) show(n *corev3.Node, text string) {
 	}
 }
 
-// checkShown looks at ShownAs, and whether the pass list wants the same field.
+// checkShown looks at NodeField, and whether the pass list wants the same field.
 func (c *compiler) checkShown() {
-	as := c.config.ShownAs
+	as := c.config.NodeField
 	if as != "id" && as != "cluster" {
-		c.fail("shown_as", 0, "", issue{message: fmt.Sprintf("%q is not a field that can show the key, expected id or cluster", as)})
+		c.fail("node_field", 0, "", issue{message: fmt.Sprintf("%q is not a field that can show the key, expected id or cluster", as)})
 		return
 	}
-	for i, entry := range c.config.Pass {
+	for i, entry := range c.config.PassFields {
 		if strings.TrimSpace(entry) == as {
-			c.fail("pass", i, entry, issue{1, 1, "is the field that shows the key, see shown_as"})
+			c.fail("pass_fields", i, entry, issue{1, 1, "is the field that shows the key, see node_field"})
 		}
 	}
 }

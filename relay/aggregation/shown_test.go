@@ -28,9 +28,9 @@ func TestKeyIsShownInTheFieldsPlace(t *testing.T) {
 		key, id, cluster string
 		zone             string
 	}{
-		{Rule{Key: key, ShownAs: "id"}, "web~id=key", "web", "", ""},
-		{Rule{Key: key, ShownAs: "cluster"}, "web~cluster=key", "xdsrelay/web~cluster=key", "web", ""},
-		{Rule{Key: key, ShownAs: "id", Pass: []string{"cluster", "locality.zone"}}, "web~DIGEST", "web", "web", "eu-1"},
+		{Rule{Key: key, NodeField: "id"}, "web~id=key", "web", "", ""},
+		{Rule{Key: key, NodeField: "cluster"}, "web~cluster=key", "xdsrelay/web~cluster=key", "web", ""},
+		{Rule{Key: key, NodeField: "id", PassFields: []string{"cluster", "locality.zone"}}, "web~DIGEST", "web", "web", "eu-1"},
 	} {
 		a, b := resolve(tc.rule, "web-1"), resolve(tc.rule, "web-2")
 		if a.Key != b.Key || cutDigest(a.Key) != tc.key {
@@ -47,7 +47,7 @@ func TestKeyIsShownInTheFieldsPlace(t *testing.T) {
 		}
 	}
 	// The text may be that of another rule's key: the keys are different all the same.
-	if a, b := resolve(Rule{Key: key, ShownAs: "id"}, "web-1"), resolve(Rule{Key: "node.id"}, "web"); a.Key == b.Key {
+	if a, b := resolve(Rule{Key: key, NodeField: "id"}, "web-1"), resolve(Rule{Key: "node.id"}, "web"); a.Key == b.Key {
 		t.Errorf("both are %s", a.Key)
 	}
 }
@@ -57,8 +57,8 @@ func TestMistakesOfShownAsAndRegex(t *testing.T) {
 		rule Rule
 		want string
 	}{
-		{Rule{Key: "node.id", ShownAs: "zone"}, `"zone" is not a field that can show the key, expected id or cluster`},
-		{Rule{Key: "node.id", ShownAs: "id", Pass: []string{"id"}}, "is the field that shows the key"},
+		{Rule{Key: "node.id", NodeField: "zone"}, `"zone" is not a field that can show the key, expected id or cluster`},
+		{Rule{Key: "node.id", NodeField: "id", PassFields: []string{"id"}}, "is the field that shows the key"},
 		{Rule{Key: `regex.replace(node.id, node.cluster, "")`}, "needs a constant pattern"},
 		{Rule{Key: `regex.replace(node.id, "(", "")`}, "not a valid regular expression"},
 		{Rule{Key: `regex.replace(node.id, "a", "\\1")`}, `\1 is put in, but the pattern has 0 groups`},

@@ -11,14 +11,14 @@ import (
 	"xdsrelay/relay/aggregation"
 )
 
-// Rule is one rule as it stands in the configuration.
+// Rule is one rule of the configuration.
 type Rule struct {
-	// The rule's name in refusals, the log and metrics; empty means "#" and its
-	// position, from 1. Names are unique.
+	// The name of the rule in refusals, the log and metrics; empty means "#" and its
+	// position, from 1. Unique.
 	Name string `yaml:"name"`
-	// A CEL expression over node, peer and listener that gives a bool. Required.
+	// A CEL expression over node, peer and listener, of type bool. Required.
 	Match string `yaml:"match"`
-	// Refuses the clients that match, instead of letting them in.
+	// Refuses the clients that match, instead of allowing them.
 	Deny bool `yaml:"deny"`
 }
 
@@ -65,7 +65,7 @@ func Compile(list []Rule) (*Policy, error) {
 	for i, config := range list {
 		fail := func(field, source string, is aggregation.Issue) {
 			errs = append(errs, &aggregation.CompileError{
-				List: "authorize", Index: i, Rule: config.Name, Field: field,
+				List: "authorization.rules", Index: i, Rule: config.Name, Field: field,
 				Source: source, Line: is.Line, Column: is.Column, Message: is.Message,
 			})
 		}
@@ -99,7 +99,7 @@ func Compile(list []Rule) (*Policy, error) {
 // compileMatch compiles a rule's expression; nil after a mistake.
 func compileMatch(env *aggregation.Env, config Rule) (*aggregation.Condition, []aggregation.Issue) {
 	if strings.TrimSpace(config.Match) == "" {
-		return nil, []aggregation.Issue{{Message: `is missing, expected a CEL expression like peer.spiffe_id == "spiffe://corp/ns/" + node.cluster; to let in every client write authorize: any`}}
+		return nil, []aggregation.Issue{{Message: `is missing, expected a CEL expression like peer.spiffe_id == "spiffe://corp/ns/" + node.cluster; to allow every client, set authorization.allow_any: true`}}
 	}
 	c, issues := env.Condition(config.Match)
 	if c != nil && !config.Deny && !c.ReadsClient() {

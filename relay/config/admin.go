@@ -1,24 +1,22 @@
 package config
 
-// Admin is the HTTP port for operators. Only this machine reaches it by default, and
-// whoever can is let in. Off loopback it takes tls, and a token or certificates by
-// which operators show who they are.
+// Admin is the HTTP port for operators.
 type Admin struct {
-	// Where it listens, as host:port. Port 0 takes a free one. Empty turns it off.
+	// The address, as host:port. Port 0 selects a free port. Empty turns the port off.
 	Address string `yaml:"address"`
-	// The certificate of the port; required off loopback. With ca_file whoever
-	// connects has to show a certificate of one of these authorities, unless
-	// client_auth says otherwise.
+	// The certificate of the port; required for addresses other than loopback. With
+	// ca_file, every connection must present a certificate of one of these authorities,
+	// unless client_auth says otherwise.
 	TLS ServerTLS `yaml:"tls"`
-	// A file with the token that requests have to hold, of 16 bytes at least, as
+	// A file with the token that requests must carry, of at least 16 bytes: as
 	// "Authorization: Bearer TOKEN" or as the password that a browser asks for. With
-	// several, one in a line, all are good. Only /healthz and /readyz go without.
+	// several tokens, one per line, the port accepts all. /healthz and /readyz need none.
 	TokenFile string `yaml:"token_file"`
-	// A file with a token that lets look at the pages, but neither give orders nor
-	// take profiles. Takes token_file.
+	// A file with a token that permits reading pages, but no commands and no profiles.
+	// Requires token_file.
 	ReadTokenFile string `yaml:"read_token_file"`
-	// The host names by which operators reach the port. Without TLS requests for
-	// other names than these and localhost are refused, since a web site may point
-	// its name at this machine; with TLS that is only so if there are any.
+	// The host names by which operators reach the port. Without TLS, the port refuses
+	// requests for names other than these and localhost, since a web site may point its
+	// name at this machine. With TLS, it does so only if this list is set.
 	Hosts []string `yaml:"hosts"`
 }

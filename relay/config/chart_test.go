@@ -77,7 +77,7 @@ func TestChartLive(t *testing.T) {
 		}
 		at[parts[len(parts)-1]] = "live"
 	}
-	if live["drain"] != "live" || live["authorize"] != "live" || live["limits"] == nil {
+	if live["drain"] != "live" || live["authorization"] == nil || live["limits"] == nil {
 		t.Fatalf("the page says that %v is live", live)
 	}
 	text, err := yaml.MarshalWithOptions(live, yaml.Indent(2))

@@ -5,47 +5,44 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 )
 
-// checkUnused finds sections that are filled in and have no effect. A configuration that
-// is made in code may have them.
+// checkUnused finds settings without effect. A configuration that is made in code may
+// have them.
 func (d *decoder) checkUnused(cfg *Config) {
 	if cfg.Tier.Peer.Address != "" && !cfg.Tier.On() {
-		d.wrong("tier.peer.address", "is set, but without tier.redis.url and tier.members this node is in no tier and has no peer port: "+
-			"expected tier.redis.url (or --redis) or tier.members with it")
+		d.wrong("tier.peer.address", "is set, but without tier.redis.url and tier.nodes this node is in no tier and opens no peer port; "+
+			"expected tier.redis.url (or --redis) or tier.nodes")
 	}
-	if l := cfg.LastGood; l.Directory != "" && l.Store != StoreDirectory {
-		d.wrong("last_good.directory", "is set, but last_good.store is %s, so nothing is kept there: expected last_good.store: directory", l.Store)
+	if l := cfg.LastKnownGood; l.Directory != "" && l.Store != StoreDirectory {
+		d.wrong("last_known_good.directory", "is set, but last_known_good.store is %s, so the directory is unused; expected last_known_good.store: directory", l.Store)
 	}
 }
 
-// checkFiles looks at the files that fields refer to. A node that starts does without: a
+// checkFiles checks the files that fields refer to. A starting node skips this: a
 // certificate may be renewed, and a directory mounted, while it runs.
 func (d *decoder) checkFiles(cfg *Config) {
-	d.checkValid("listen.tls", cfg.Listen.TLS.Certificates)
-	for i, l := range cfg.Listeners {
-		d.checkValid(fmt.Sprintf("listeners[%d].tls", i), l.TLS.Certificates)
+	for i, l := range cfg.AllListeners() {
+		d.checkValid(cfg.ListenerPath(i)+".tls", l.TLS.Certificates)
 	}
 	d.checkValid("rest.tls", cfg.REST.TLS.Certificates)
 	d.checkValid("admin.tls", cfg.Admin.TLS.Certificates)
-	d.checkValid("origin.tls", cfg.Origin.TLS.Certificates)
-	for i, o := range cfg.Origins {
-		d.checkValid(fmt.Sprintf("origins[%d].tls", i), o.TLS.Certificates)
+	for i, o := range cfg.AllUpstreams() {
+		d.checkValid(cfg.UpstreamPath(i)+".tls", o.TLS.Certificates)
 	}
 	d.checkValid("tier.redis.tls", cfg.Tier.Redis.TLS.Certificates)
 	d.checkValid("tier.peer.tls", cfg.Tier.Peer.TLS.Certificates)
-	if cfg.LastGood.Store == StoreDirectory && cfg.LastGood.Directory != "" {
-		d.checkWritable("last_good.directory", cfg.LastGood.Directory)
+	if cfg.LastKnownGood.Store == StoreDirectory && cfg.LastKnownGood.Directory != "" {
+		d.checkWritable("last_known_good.directory", cfg.LastKnownGood.Directory)
 	}
 }
 
-// checkValid holds that the certificates of a section are valid now. Files that are
-// missing are a problem already.
+// checkValid requires that the certificates of a section are valid now. Missing files
+// are a problem already.
 func (d *decoder) checkValid(path string, c Certificates) {
 	now := time.Now()
 	if c.CertFile != "" && c.KeyFile != "" {
@@ -60,7 +57,7 @@ func (d *decoder) checkValid(path string, c Certificates) {
 				continue
 			}
 			if why := invalidAt(cert, now); why != "" {
-				d.wrong(path+".cert_file", "%s: the certificate of %q %s; expected one that is valid now", c.CertFile, shorten(cert.Subject.String()), why)
+				d.wrong(path+".cert_file", "%s: the certificate of %q %s; expected a certificate that is valid now", c.CertFile, shorten(cert.Subject.String()), why)
 			}
 		}
 	}
@@ -72,7 +69,7 @@ func (d *decoder) checkValid(path string, c Certificates) {
 		return // see readable
 	}
 	// Expired authorities may stay in a file while others replace them.
-	why := "holds no certificate in PEM form"
+	why := "has no certificate in PEM form"
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if block.Type != "CERTIFICATE" || err != nil {
@@ -81,7 +78,7 @@ func (d *decoder) checkValid(path string, c Certificates) {
 		if why = invalidAt(cert, now); why == "" {
 			return
 		}
-		why = "holds no authority that is valid now: that of " + shorten(cert.Subject.String()) + " " + why
+		why = "has no authority that is valid now: that of " + shorten(cert.Subject.String()) + " " + why
 	}
 	d.wrong(path+".ca_file", "%s %s; expected at least one authority that is valid now", c.CAFile, why)
 }
@@ -91,7 +88,7 @@ func isPathError(err error) bool {
 	return errors.As(err, &wrong)
 }
 
-// invalidAt says why a certificate is not valid at a time; "" if it is.
+// invalidAt returns why a certificate is not valid at a time; "" if it is.
 func invalidAt(c *x509.Certificate, now time.Time) string {
 	switch {
 	case now.After(c.NotAfter):
@@ -102,8 +99,8 @@ func invalidAt(c *x509.Certificate, now time.Time) string {
 	return ""
 }
 
-// checkWritable holds that a directory can be read and written, or made where it does not
-// exist yet. Permissions alone do not say so: a file system may be read-only.
+// checkWritable requires that a directory can be read and written, or created if it does
+// not exist. Permissions alone do not show that: a file system may be read-only.
 func (d *decoder) checkWritable(path, name string) {
 	const expected = "; expected a directory that this process can read and write"
 	at := filepath.Clean(name)

@@ -78,53 +78,52 @@ func TestFiles(t *testing.T) {
 
 	for _, test := range []struct{ name, text, want string }{
 		{"good", `
-origin: {addresses: ['cp:1'], tls: {ca_file: CA, cert_file: CERT, key_file: KEY}}
-authorize: any
-listen: {tls: {cert_file: CERT, key_file: KEY, ca_file: CA}}
-last_good: {store: directory, directory: DIR/kept/here}`, ""},
+upstream: {addresses: ['cp:1'], tls: {ca_file: CA, cert_file: CERT, key_file: KEY}}
+authorization: {allow_any: true}
+listener: {tls: {cert_file: CERT, key_file: KEY, ca_file: CA}}
+last_known_good: {store: directory, directory: DIR/kept/here}`, ""},
 		{"expired", `
-origin: {addresses: ['cp:1']}
-authorize: any
-listen: {tls: {cert_file: OLDC, key_file: OLDK}}`,
-			"relay.yaml:4:27: listen.tls.cert_file: OLDC: the certificate of \"CN=relay.example\" expired at " + ended.UTC().Format(time.RFC3339) + "; expected one that is valid now"},
+upstream: {addresses: ['cp:1']}
+authorization: {allow_any: true}
+listener: {tls: {cert_file: OLDC, key_file: OLDK}}`,
+			"relay.yaml:4:29: listener.tls.cert_file: OLDC: the certificate of \"CN=relay.example\" expired at " + ended.UTC().Format(time.RFC3339) + "; expected a certificate that is valid now"},
 		{"another key", `
-origin: {addresses: ['cp:1'], tls: {cert_file: CERT, key_file: OLDK}}`,
-			"relay.yaml:2:48: origin.tls.cert_file: CERT and OLDK: tls: private key does not match public key; expected a certificate in PEM form and its private key"},
+upstream: {addresses: ['cp:1'], tls: {cert_file: CERT, key_file: OLDK}}`,
+			"relay.yaml:2:50: upstream.tls.cert_file: CERT and OLDK: tls: private key does not match public key; expected a certificate in PEM form and its private key"},
 		{"no authority", `
-origin: {addresses: ['cp:1'], tls: {ca_file: DIR/file}}`,
-			"relay.yaml:2:46: origin.tls.ca_file: DIR/file holds no certificate in PEM form; expected at least one authority that is valid now"},
+upstream: {addresses: ['cp:1'], tls: {ca_file: DIR/file}}`,
+			"relay.yaml:2:48: upstream.tls.ca_file: DIR/file has no certificate in PEM form; expected at least one authority that is valid now"},
 		{"expired authority", `
-origins: [{name: sds, types: [Secret], addresses: ['cp:1'], tls: {ca_file: OLDC}}]
-origin: {addresses: ['cp:2']}`,
-			"relay.yaml:2:76: origins[0].tls.ca_file: OLDC holds no authority that is valid now: that of CN=relay.example expired at "},
+upstreams: [{name: main, addresses: ['cp:2']}, {name: sds, types: [Secret], addresses: ['cp:1'], tls: {ca_file: OLDC}}]`,
+			"relay.yaml:2:113: upstreams[1].tls.ca_file: OLDC has no authority that is valid now: that of CN=relay.example expired at "},
 		{"last good in a file", `
-origin: {addresses: ['cp:1']}
-last_good: {store: directory, directory: DIR/file}`,
-			"relay.yaml:3:42: last_good.directory: DIR/file is a file; expected a directory that this process can read and write"},
+upstream: {addresses: ['cp:1']}
+last_known_good: {store: directory, directory: DIR/file}`,
+			"relay.yaml:3:48: last_known_good.directory: DIR/file is a file; expected a directory that this process can read and write"},
 		{"last good below a file", `
-origin: {addresses: ['cp:1']}
-last_good: {store: directory, directory: DIR/file/kept}`,
-			"relay.yaml:3:42: last_good.directory: stat DIR/file/kept: not a directory; expected a directory that this process can read and write"},
+upstream: {addresses: ['cp:1']}
+last_known_good: {store: directory, directory: DIR/file/kept}`,
+			"relay.yaml:3:48: last_known_good.directory: stat DIR/file/kept: not a directory; expected a directory that this process can read and write"},
 		{"last good not writable", `
-origin: {addresses: ['cp:1']}
-last_good: {store: directory, directory: DIR/readonly}`,
-			"relay.yaml:3:42: last_good.directory: open DIR/readonly/.xdsrelay-check-"},
+upstream: {addresses: ['cp:1']}
+last_known_good: {store: directory, directory: DIR/readonly}`,
+			"relay.yaml:3:48: last_known_good.directory: open DIR/readonly/.xdsrelay-check-"},
 		{"last good cannot be made", `
-origin: {addresses: ['cp:1']}
-last_good: {store: directory, directory: DIR/readonly/kept}`,
-			"relay.yaml:3:42: last_good.directory: open DIR/readonly/.xdsrelay-check-"},
+upstream: {addresses: ['cp:1']}
+last_known_good: {store: directory, directory: DIR/readonly/kept}`,
+			"relay.yaml:3:48: last_known_good.directory: open DIR/readonly/.xdsrelay-check-"},
 		{"last good unused", `
-origin: {addresses: ['cp:1']}
-last_good: {directory: DIR/kept}`,
-			"relay.yaml:3:24: last_good.directory: is set, but last_good.store is none, so nothing is kept there: expected last_good.store: directory"},
+upstream: {addresses: ['cp:1']}
+last_known_good: {directory: DIR/kept}`,
+			"relay.yaml:3:30: last_known_good.directory: is set, but last_known_good.store is none, so the directory is unused; expected last_known_good.store: directory"},
 		{"unreadable origin", `
-origin: {directory: DIR/closed}`,
-			"relay.yaml:2:21: origin.directory: open DIR/closed: permission denied; expected a directory that this process can read"},
+upstream: {directory: DIR/closed}`,
+			"relay.yaml:2:23: upstream.directory: open DIR/closed: permission denied; expected a directory that this process can read"},
 		{"peer alone", `
-origin: {addresses: ['cp:1']}
+upstream: {addresses: ['cp:1']}
 tier: {peer: {address: 'localhost:18001'}}`,
-			"relay.yaml:3:24: tier.peer.address: is set, but without tier.redis.url and tier.members this node is in no tier and has no peer port: " +
-				"expected tier.redis.url (or --redis) or tier.members with it"},
+			"relay.yaml:3:24: tier.peer.address: is set, but without tier.redis.url and tier.nodes this node is in no tier and opens no peer port; " +
+				"expected tier.redis.url (or --redis) or tier.nodes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var err error

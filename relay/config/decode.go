@@ -21,20 +21,20 @@ type place struct {
 	block  bool   // a text of several lines, which begins below
 }
 
-// decoder turns the values of a file into a Config. The decoder of the YAML library would stop at
-// the first mistake, accept "5" as 5, and lose the positions of values.
+// decoder turns the values of a file into a Config. The decoder of the YAML library would
+// stop at the first mistake, accept "5" as 5, and lose the positions of values.
 type decoder struct {
 	name     string
 	lines    []string
 	places   map[string]place // by path
 	problems []Problem
 
-	withoutOrigin bool // no origin is needed
+	withoutUpstream bool // no upstream is needed
 
 	unread bool // the file could not be read as YAML, so all fields have their defaults
 }
 
-// decodeFile sets in cfg what the file says.
+// decodeFile sets the fields of cfg that the file sets.
 func decodeFile(name string, data []byte, cfg *Config) *decoder {
 	d := &decoder{name: name, places: make(map[string]place), lines: yamlpos.Lines(data)}
 	root, err := yamlpos.Parse(data, yamlpos.Limits{Bytes: maxFileSize, Values: maxFileSize, NoReferences: true})
@@ -63,12 +63,12 @@ func (d *decoder) placeOf(n *yamlpos.Value) place {
 	return place{source: d.name, At: n.At, block: n.Kind == yamlpos.Block}
 }
 
-// decode sets v, which is the field at path, to what n says.
+// decode sets v, the field at path, to the value n.
 func (d *decoder) decode(n *yamlpos.Value, v reflect.Value, path string) {
 	t := v.Type()
 	switch n.Kind {
 	case yamlpos.Reference:
-		d.fail(d.placeOf(n), path, "anchors, aliases and tags are not taken here, expected %s", expectation(t))
+		d.fail(d.placeOf(n), path, "anchors, aliases and tags are not supported, expected %s", expectation(t))
 		return
 	case yamlpos.Null:
 		if t.Kind() == reflect.Struct && path != "" {
@@ -118,18 +118,15 @@ func (d *decoder) decodeStruct(n *yamlpos.Value, v reflect.Value, path string) {
 // newItem is an item of a list before it is decoded.
 func newItem(t reflect.Type) reflect.Value {
 	switch t {
-	case reflect.TypeFor[OtherOrigin]():
-		return reflect.ValueOf(OtherOrigin{Origin: DefaultOrigin()})
-	case reflect.TypeFor[OtherListener]():
-		return reflect.ValueOf(OtherListener{Listener: DefaultListener()})
+	case reflect.TypeFor[NamedUpstream]():
+		return reflect.ValueOf(NamedUpstream{Upstream: DefaultUpstream()})
+	case reflect.TypeFor[NamedListener]():
+		return reflect.ValueOf(NamedListener{Listener: DefaultListener()})
 	}
 	return reflect.Zero(t)
 }
 
 func (d *decoder) decodeList(n *yamlpos.Value, v reflect.Value, path string) {
-	if decodeWord(n, v) {
-		return
-	}
 	if n.Kind != yamlpos.List {
 		d.fail(d.placeOf(n), path, "got %s, expected %s", describe(n), expectation(v.Type()))
 		return
@@ -143,7 +140,7 @@ func (d *decoder) decodeList(n *yamlpos.Value, v reflect.Value, path string) {
 	}
 }
 
-// decodeMap takes texts by name.
+// decodeMap decodes texts by name.
 func (d *decoder) decodeMap(n *yamlpos.Value, v reflect.Value, path string) {
 	if n.Kind != yamlpos.Fields {
 		d.fail(d.placeOf(n), path, "got %s, expected %s", describe(n), expectation(v.Type()))
@@ -171,11 +168,12 @@ func (d *decoder) decodeScalar(n *yamlpos.Value, v reflect.Value, path string) {
 	case yamlpos.Block:
 		ok = t.Kind() == reflect.String && !isText(t)
 	case yamlpos.Int:
-		ok = t.Kind() == reflect.Int || t.Kind() == reflect.Float64 || isText(t)
+		// 0660 without quotes is 432 to some writers of YAML, such as Helm.
+		ok = t.Kind() == reflect.Int || t.Kind() == reflect.Float64 || isText(t) && t != reflect.TypeFor[FileMode]()
 	case yamlpos.Float:
 		ok = t.Kind() == reflect.Float64 || t == reflect.TypeFor[TLSVersion]()
 	case yamlpos.Bool:
-		ok = t.Kind() == reflect.Bool || t == reflect.TypeFor[Compression]()
+		ok = t.Kind() == reflect.Bool
 	}
 	if !ok {
 		hint := ""
@@ -190,7 +188,7 @@ func (d *decoder) decodeScalar(n *yamlpos.Value, v reflect.Value, path string) {
 	}
 }
 
-// describe says what a node is, for "got …".
+// describe names a value, for "got …".
 func describe(n *yamlpos.Value) string {
 	switch n.Kind {
 	case yamlpos.Text:

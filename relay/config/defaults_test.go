@@ -40,10 +40,10 @@ func TestDefaultYAMLDecodes(t *testing.T) {
 func TestDefaultLacksOnlyTheOrigin(t *testing.T) {
 	cfg := Default()
 	err := cfg.Validate()
-	if err == nil || !strings.HasPrefix(err.Error(), "origin: ") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("Validate(Default()) = %v, want a single problem with origin", err)
+	if err == nil || !strings.HasPrefix(err.Error(), "upstream: ") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Validate(Default()) = %v, want a single problem with upstream", err)
 	}
-	cfg.Origin.Addresses = []string{"127.0.0.1:1"}
+	cfg.Upstream.Addresses = []string{"127.0.0.1:1"}
 	if err := cfg.Validate(); err != nil {
 		t.Errorf("with an origin: %v", err)
 	}
@@ -56,7 +56,7 @@ func writeDefaultYAML(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("# The configuration of xdsrelay, with all fields at their defaults.\n" +
 		"# Every field that holds one value can be set by an environment variable too:\n" +
-		"# XDSRELAY_ and its path in capitals, as in XDSRELAY_LISTEN_ADDRESS; lists of\n" +
+		"# XDSRELAY_ and its path in capitals, as in XDSRELAY_LISTENER_ADDRESS; lists of\n" +
 		"# texts are split at commas. Flags win over variables, and those over this file.\n")
 	writeStruct(&b, docs, reflect.ValueOf(*Default()), "")
 	return b.String()
@@ -104,7 +104,7 @@ func writeScalar(v reflect.Value) string {
 		return s
 	case []string:
 		return "[]"
-	case TLSVersion, ClientAuth:
+	case TLSVersion, ClientAuth, FileMode:
 		return fmt.Sprintf("%q", x)
 	default:
 		return fmt.Sprint(x)

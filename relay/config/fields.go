@@ -15,10 +15,10 @@ var (
 	stringsType  = reflect.TypeFor[[]string]()
 )
 
-// leaf is a field that holds one value, or a list of texts: what an environment
-// variable or a flag can set.
+// leaf is a field with one value, or a list of texts: what an environment variable or a
+// flag can set.
 type leaf struct {
-	path  string // like listen.address
+	path  string // like listener.address
 	value reflect.Value
 }
 
@@ -55,14 +55,13 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// isText tells whether a type's values are written as text with a form of their
-// own.
+// isText reports whether the values of a type are written as text with a form of its own.
 func isText(t reflect.Type) bool {
 	return t == durationType || reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// setText sets a value from text, as environment variables and flags hold it.
-// The error says what was expected.
+// setText sets a value from text, as in environment variables and flags. The error says
+// what was expected.
 func setText(v reflect.Value, text string) error {
 	if to, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok {
 		return to.UnmarshalText([]byte(text))
@@ -110,7 +109,7 @@ func setText(v reflect.Value, text string) error {
 	return nil
 }
 
-// expectation says what a field of a type takes, to be put after "expected".
+// expectation describes the values of a type, for "expected …".
 func expectation(t reflect.Type) string {
 	switch {
 	case t == durationType:
@@ -119,8 +118,6 @@ func expectation(t reflect.Type) string {
 		return "a size like 64MiB"
 	case t.Kind() == reflect.Struct:
 		return "fields (" + list(fieldNames(t), "and") + ")"
-	case t == authorizeType:
-		return "a list of rules, or any"
 	case t.Kind() == reflect.Slice:
 		return "a list"
 	case t.Kind() == reflect.Map:

@@ -10,25 +10,25 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// intervalRange bounds a minimum interval: removals wait for other types for 5s at most, so no type
-// may be late by more.
+// intervalRange bounds a minimum interval: removals wait for other types for at most 5s, so
+// no type may be later than that.
 const intervalRange = "0s|10ms..5s"
 
-// MinIntervals returns the minimum intervals of types, by type URL. A short name stands for a type in
-// either version of the protocol.
-func (l *Listen) MinIntervals() map[string]time.Duration {
-	byType := make(map[string]time.Duration, len(l.MinInterval))
-	for _, text := range l.MinInterval {
-		name, d, err := typeInterval(text)
-		if err != nil || d == 0 {
-			continue // a mistake was refused before
+// MinIntervals returns the minimum intervals of types, by type URL. A short name means the
+// type in either version of the protocol.
+func (d *Downstream) MinIntervals() map[string]time.Duration {
+	byType := make(map[string]time.Duration, len(d.MinInterval))
+	for _, text := range d.MinInterval {
+		name, interval, err := typeInterval(text)
+		if err != nil || interval == 0 {
+			continue // Load rejects a mistake
 		}
 		if t := resource.TypeNamed(name); t != nil {
-			byType[t.URL] = d
+			byType[t.URL] = interval
 		}
 		for _, t := range resource.KnownV2() {
 			if t.ShortName() == name {
-				byType[t.URL] = d
+				byType[t.URL] = interval
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func (d *decoder) checkIntervals(path string, texts []string) {
 			continue
 		}
 		if t := d.typeNamed(at, name); t != nil && slices.Contains(seen, t.URL) {
-			d.wrong(at, "names %s for the second time", shorten(name))
+			d.wrong(at, "lists %s twice", shorten(name))
 		} else if t != nil {
 			seen = append(seen, t.URL)
 		}

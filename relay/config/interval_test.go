@@ -8,7 +8,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestMinIntervals holds for which types listen.min_interval counts: a short name stands for the type
+// TestMinIntervals holds for which types downstream.min_interval counts: a short name stands for the type
 // in either version of the protocol, a URL for itself, and 0s for none.
 func TestMinIntervals(t *testing.T) {
 	const v2 = "type.googleapis.com/envoy.api.v2.Cluster"
@@ -19,12 +19,12 @@ func TestMinIntervals(t *testing.T) {
 		v2 + "=5s":                     {v2: 5 * time.Second},
 		"Cluster=1s,VirtualHost=200ms": {resource.ClusterURL: time.Second, v2: time.Second, resource.VirtualHostURL: 200 * time.Millisecond, resource.VirtualHostV2URL: 200 * time.Millisecond},
 	} {
-		cfg, err := Load(Input{Env: []string{"XDSRELAY_LISTEN_MIN_INTERVAL=" + text}, WithoutOrigin: true})
+		cfg, err := Load(Input{Env: []string{"XDSRELAY_DOWNSTREAM_MIN_INTERVAL=" + text}, WithoutUpstream: true})
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
 		}
-		if got := cfg.Listen.MinIntervals(); !maps.Equal(got, want) {
+		if got := cfg.Downstream.MinIntervals(); !maps.Equal(got, want) {
 			t.Errorf("%q means %v, expected %v", text, got, want)
 		}
 	}

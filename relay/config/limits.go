@@ -2,106 +2,126 @@ package config
 
 import "time"
 
-// Limits are how much clients may take of this node. 0 means any number, where nothing
-// else is said. Whoever is refused is told which limit it was.
+// Limits bound what clients may use of this node. 0 means unlimited unless a field says
+// otherwise. A rejected client receives the name of the limit.
 type Limits struct {
-	// Connections of clients, those of clients that poll included.
-	Connections int `yaml:"connections" range:"0.." change:"live"`
-	// The same from one address, or from one IPv6 network of 64 bits. Many clients may
-	// be behind one address; lower it where none are.
-	ConnectionsPerSource int `yaml:"connections_per_source" range:"0.." change:"live"`
-	// The same of one identity, which is what a client certificate proves.
-	ConnectionsPerIdentity int `yaml:"connections_per_identity" range:"0.." change:"live"`
-	// Streams of clients, and polls that are being answered.
-	Streams int `yaml:"streams" range:"0.." change:"live"`
-	// The same from one address.
-	StreamsPerSource int `yaml:"streams_per_source" range:"0.." change:"live"`
-	// The same of one identity.
-	StreamsPerIdentity int `yaml:"streams_per_identity" range:"0.." change:"live"`
-	// Streams that are open at the same time on one connection. An Envoy without ADS
-	// has one for each cluster with EDS. A client that wants more waits, or opens
-	// another connection. From 1 to 1000000.
-	StreamsPerConnection int `yaml:"streams_per_connection" range:"1..1000000"`
-	// Aggregation keys that are asked for upstream, private ones included. Each takes
-	// about 89 KiB, so raise it with the memory of the node.
-	Keys int `yaml:"keys" range:"0.." change:"live"`
-	// The same of one identity, or of one address where clients have no identity.
-	KeysPerIdentity int `yaml:"keys_per_identity" range:"0.." change:"live"`
+	// Connections of clients, including polling clients.
+	MaxConnections int `yaml:"max_connections" range:"0.." change:"live"`
+	// Connections from one address, or from one IPv6 /64 network. Many clients may share
+	// an address; lower the limit where they do not.
+	MaxConnectionsPerSource int `yaml:"max_connections_per_source" range:"0.." change:"live"`
+	// Connections of one identity, which a client certificate proves.
+	MaxConnectionsPerIdentity int `yaml:"max_connections_per_identity" range:"0.." change:"live"`
+	// Streams of clients, and polls in progress.
+	MaxStreams int `yaml:"max_streams" range:"0.." change:"live"`
+	// Streams of clients from one address.
+	MaxStreamsPerSource int `yaml:"max_streams_per_source" range:"0.." change:"live"`
+	// Streams of clients of one identity.
+	MaxStreamsPerIdentity int `yaml:"max_streams_per_identity" range:"0.." change:"live"`
+	// Concurrent streams on one connection. An Envoy without ADS opens one for each
+	// cluster with EDS. A client that needs more waits or opens another connection. From
+	// 1 to 1000000.
+	MaxStreamsPerConnection int `yaml:"max_streams_per_connection" range:"1..1000000"`
+	// Aggregation keys with upstream streams, including private ones. Each uses about
+	// 89 KiB, so raise the limit together with the memory of the node.
+	MaxKeys int `yaml:"max_keys" range:"0.." change:"live"`
+	// Keys of one identity, or of one address where clients have no identity.
+	MaxKeysPerIdentity int `yaml:"max_keys_per_identity" range:"0.." change:"live"`
 	// Resource types on one stream. From 1 to 64.
-	TypesPerStream int `yaml:"types_per_stream" range:"1..64" change:"live"`
-	// Resource types of one key, beyond which none is added that xDS does not define.
-	// From 1 to 256.
-	TypesPerKey int `yaml:"types_per_key" range:"1..256" change:"live"`
-	// What the names of one stream may take together; listen.max_names bounds how many
-	// there may be. From 1KiB to 1GiB.
-	NameSize Size `yaml:"name_size" range:"1KiB..1GiB" change:"live"`
-	// The largest Node that a client may send. From 1KiB to 64MiB.
-	NodeSize Size `yaml:"node_size" range:"1KiB..64MiB" change:"live"`
+	MaxTypesPerStream int `yaml:"max_types_per_stream" range:"1..64" change:"live" level:"expert"`
+	// Resource types of one key. When reached, a key accepts only types that xDS
+	// defines. From 1 to 256.
+	MaxTypesPerKey int `yaml:"max_types_per_key" range:"1..256" change:"live" level:"expert"`
+	// Names that one stream may subscribe to, and names that one request may unsubscribe
+	// from or list as present on the client. At least 1.
+	MaxNamesPerStream int `yaml:"max_names_per_stream" range:"1.."`
+	// The total size of the names of one stream; max_names_per_stream bounds their
+	// number. From 1KiB to 1GiB.
+	MaxNamesSizePerStream Size `yaml:"max_names_size_per_stream" range:"1KiB..1GiB" change:"live"`
+	// The largest request of a client. A reconnecting delta client lists every resource
+	// that it holds: the default is enough for 200000 names of 64 bytes, each subscribed
+	// and present with a version of 64 bytes, and a Node of 1MiB. From 4KiB to 1GiB.
+	MaxRequestSize Size `yaml:"max_request_size" range:"4KiB..1GiB"`
+	// The largest response to a client, where a response can be split: state-of-the-world
+	// responses with listeners or clusters cannot. From 1KiB to 1GiB.
+	MaxResponseSize Size `yaml:"max_response_size" range:"1KiB..1GiB"`
+	// The largest request of a polling client. From 4KiB to 1GiB.
+	MaxRESTRequestSize Size `yaml:"max_rest_request_size" range:"4KiB..1GiB" level:"expert"`
+	// The largest Node of a client. From 1KiB to 64MiB.
+	MaxNodeSize Size `yaml:"max_node_size" range:"1KiB..64MiB" change:"live"`
 	// The headers of one stream. From 4KiB to 16MiB.
-	HeaderSize Size `yaml:"header_size" range:"4KiB..16MiB"`
-	// Sustained requests per second per stream; each 64KiB of a request counts as one, and
-	// so does each 16KiB that new names take in memory. Excess requests are delayed, not
+	MaxHeaderSize Size `yaml:"max_header_size" range:"4KiB..16MiB" level:"expert"`
+	// Incomplete requests on one connection. When exceeded, the stream with the oldest
+	// of them ends. At least 1.25 times max_request_size always applies. 0B means
+	// unlimited.
+	MaxPartialRequestsSize Size `yaml:"max_partial_requests_size" change:"live" level:"expert"`
+	// Sustained requests per second per stream; each 64KiB of a request counts as one,
+	// and so does each 16KiB of memory for new names. Excess requests are delayed, not
 	// rejected.
-	RequestsPerSecond int `yaml:"requests_per_second" range:"0.." change:"live"`
-	// How many it may send at once before that. At least 1.
-	RequestBurst int `yaml:"request_burst" range:"1..1000000000" change:"live"`
-	// How long a client may take for one request, from its first byte to its last, and
-	// for one frame or the headers of a stream. At least 1s, and twice as long as
-	// requests_per_second makes a client wait after a request of listen.max_receive_size,
-	// if that is more. 0s means for ever.
-	RequestTimeout time.Duration `yaml:"request_timeout" range:"0s|1s.." change:"live"`
-	// What may have arrived of requests that are not complete, on one connection. When
-	// exceeded, the stream with the oldest of them ends. At least a quarter more than
-	// listen.max_receive_size applies.
-	PartialSize Size `yaml:"partial_size" change:"live"`
-	// New streams that a node lets in however busy it is, as long as they are not in
-	// sync. 0 turns this limit off: a node then takes as many at a time as come.
-	NewStreams int `yaml:"new_streams" range:"0.." change:"live"`
-	// While a node is busy it lets in as many beyond that as it brings in sync within
-	// this time, at the rate that it is measured to. From 1s to 1m.
-	SyncWithin time.Duration `yaml:"sync_within" range:"1s..1m" change:"live"`
-	// How long a connection may be without a stream. At least 1m. 0s means for ever.
-	IdleTimeout time.Duration `yaml:"idle_timeout" range:"0s|1m.."`
-	// The part of the memory limit, in percent, from which no new streams are let in
-	// and caches are emptied. Halfway from there to the limit connections without a
-	// stream end, and then clients that cost far more than most are shed. The limit is
-	// GOMEMLIMIT, or else 90 % of what the container may use; without one nothing
-	// happens. From 10 to 95, or 0 for never.
-	MemoryPercent int `yaml:"memory_percent" range:"0|10..95" change:"live"`
-	// Connections of other nodes of a tier, which none of the above counts. Each has
-	// one or two to this one.
-	PeerConnections int `yaml:"peer_connections" range:"0.." change:"live"`
-	// Streams of other nodes of a tier, likewise.
-	PeerStreams int `yaml:"peer_streams" range:"0.." change:"live"`
+	MaxRequestsPerSecond int `yaml:"max_requests_per_second" range:"0.." change:"live"`
+	// Requests that a stream may send at once before max_requests_per_second applies. At
+	// least 1.
+	MaxRequestBurst int `yaml:"max_request_burst" range:"1..1000000000" change:"live"`
+	// New streams that a busy node always accepts while they are not in sync. 0 turns
+	// this limit off: a node then accepts all new streams.
+	MaxNewStreams int `yaml:"max_new_streams" range:"0.." change:"live"`
+	// Beyond max_new_streams, a busy node accepts as many streams as it brings in sync
+	// within this time, at the measured rate. From 1s to 1m.
+	NewStreamsSyncTime time.Duration `yaml:"new_streams_sync_time" range:"1s..1m" change:"live" level:"expert"`
+	// The percentage of the memory limit at which the node refuses new streams and
+	// empties its caches. Halfway between there and the memory limit, it closes
+	// connections without a stream, then sheds clients that use far more than most. The
+	// memory limit is GOMEMLIMIT, or else 90 % of what the container may use; without
+	// either, this limit has no effect. From 10 to 95, or 0 for never.
+	MaxMemoryPercent int `yaml:"max_memory_percent" range:"0|10..95" change:"live"`
+	// The total size of keys without clients. When exceeded, the relay evicts the least
+	// recently used key. Keys with clients are never evicted. 0B means that no idle key
+	// is kept.
+	MaxIdleKeysSize Size `yaml:"max_idle_keys_size" range:"0B.."`
+	// The total size of encoded responses that clients share. At least 1MiB.
+	MaxEncodedSize Size `yaml:"max_encoded_size" range:"1MiB..1048576GiB" level:"expert"`
+	// The total size of encoded REST responses that polling clients share. At least
+	// 1MiB.
+	MaxRESTCacheSize Size `yaml:"max_rest_cache_size" range:"1MiB..1048576GiB" level:"expert"`
+	// Connections of other nodes of the tier, which count toward no other limit. Each
+	// node opens one or two.
+	MaxPeerConnections int `yaml:"max_peer_connections" range:"0.." change:"live" level:"expert"`
+	// Streams of other nodes of the tier, which count toward no other limit.
+	MaxPeerStreams int `yaml:"max_peer_streams" range:"0.." change:"live" level:"expert"`
 }
 
-// defaultLimits are above what a fleet of a node with 1 GiB needs, and below what such a
-// node cannot bear; see docs/limits.md.
+// defaultLimits are above what the clients of a node with 1 GiB need, and below what such
+// a node cannot sustain; see docs/limits.md.
 func defaultLimits() Limits {
 	return Limits{
-		Connections:            200_000,
-		ConnectionsPerSource:   20_000,
-		ConnectionsPerIdentity: 20_000,
-		Streams:                400_000,
-		StreamsPerSource:       40_000,
-		StreamsPerIdentity:     40_000,
-		StreamsPerConnection:   1_000,
-		Keys:                   5_000,
-		KeysPerIdentity:        2_000,
-		TypesPerStream:         32,
-		TypesPerKey:            64,
-		NameSize:               16 << 20,
-		NodeSize:               1 << 20,
-		HeaderSize:             64 << 10,
-		RequestsPerSecond:      200,
-		RequestBurst:           5_000,
-		RequestTimeout:         30 * time.Second,
-		PartialSize:            64 << 20,
-		NewStreams:             1_000,
-		SyncWithin:             10 * time.Second,
-		IdleTimeout:            10 * time.Minute,
-		MemoryPercent:          80,
-		PeerConnections:        10_000,
-		PeerStreams:            500_000,
+		MaxConnections:            200_000,
+		MaxConnectionsPerSource:   20_000,
+		MaxConnectionsPerIdentity: 20_000,
+		MaxStreams:                400_000,
+		MaxStreamsPerSource:       40_000,
+		MaxStreamsPerIdentity:     40_000,
+		MaxStreamsPerConnection:   1_000,
+		MaxKeys:                   5_000,
+		MaxKeysPerIdentity:        2_000,
+		MaxTypesPerStream:         32,
+		MaxTypesPerKey:            64,
+		MaxNamesPerStream:         200_000,
+		MaxNamesSizePerStream:     16 << 20,
+		MaxRequestSize:            40 << 20,
+		MaxResponseSize:           4 << 20,
+		MaxRESTRequestSize:        4 << 20,
+		MaxNodeSize:               1 << 20,
+		MaxHeaderSize:             64 << 10,
+		MaxPartialRequestsSize:    64 << 20,
+		MaxRequestsPerSecond:      200,
+		MaxRequestBurst:           5_000,
+		MaxNewStreams:             1_000,
+		NewStreamsSyncTime:        10 * time.Second,
+		MaxMemoryPercent:          80,
+		MaxIdleKeysSize:           256 << 20,
+		MaxEncodedSize:            256 << 20,
+		MaxRESTCacheSize:          64 << 20,
+		MaxPeerConnections:        10_000,
+		MaxPeerStreams:            500_000,
 	}
 }

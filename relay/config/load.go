@@ -11,25 +11,24 @@ import (
 	"strings"
 
 	"xdsrelay/relay/aggregation"
-	"xdsrelay/relay/authorize"
 )
 
-// Input is where a configuration comes from. Later fields win over earlier
-// ones, and all over the defaults.
+// Input is the sources of a configuration. Later fields override earlier ones, and all
+// override the defaults.
 type Input struct {
 	// File is the path of the YAML file; empty means none.
 	File string
-	// Data is what the file holds, if not nil: File is then only its name, for messages.
+	// Data is the content of the file, if not nil: File is then only its name, for messages.
 	Data []byte
-	// Env is the environment, as os.Environ gives it. Variables that begin with
+	// Env is the environment, in the form of os.Environ. Variables that begin with
 	// XDSRELAY_ set the field of that name; lists of texts are split at commas.
 	Env []string
 	// Flags are set in order.
 	Flags []Flag
-	// WithoutOrigin says that no origin is needed, and none is looked at.
-	WithoutOrigin bool
-	// Files says that the files which fields refer to are looked at, too: whether
-	// certificates are valid now, and directories can be written.
+	// WithoutUpstream says that no upstream is needed, and none is checked.
+	WithoutUpstream bool
+	// Files says that the files which fields refer to are checked, too: whether
+	// certificates are valid now, and directories are writable.
 	Files bool
 }
 
@@ -37,14 +36,15 @@ type Input struct {
 type Flag struct {
 	// Name is the flag, like --listen, for messages.
 	Name string
-	// Field is the path, like listen.address. For aggregation.rules, Value is the
-	// key expression of the only rule.
+	// Field is the path, like listener.address. For aggregation.rules, Value is the key
+	// expression of the only rule. Where authorization.allow_any is set to true, it
+	// replaces the rules.
 	Field string
 	Value string
 }
 
-// Load reads a configuration and checks it. The error is an [*Error] that holds
-// all mistakes, unless the file cannot be read.
+// Load reads a configuration and checks it. The error is an [*Error] with all mistakes,
+// unless the file cannot be read.
 func Load(in Input) (*Config, error) {
 	data := in.Data
 	if data == nil && in.File != "" {
@@ -60,7 +60,7 @@ func Load(in Input) (*Config, error) {
 	}
 	d.decodeEnv(in.Env, cfg)
 	d.decodeFlags(in.Flags, cfg)
-	d.withoutOrigin = in.WithoutOrigin
+	d.withoutUpstream = in.WithoutUpstream
 	d.check(cfg)
 	d.checkUnused(cfg)
 	if in.Files {
@@ -72,7 +72,7 @@ func Load(in Input) (*Config, error) {
 	return cfg, nil
 }
 
-// readFile reads a little more than is allowed at most.
+// readFile reads at most one byte more than allowed.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -86,8 +86,8 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Validate checks what a decoded or hand-made configuration must fulfil. The
-// error is an [*Error].
+// Validate checks a configuration that is decoded or made in code. The error is an
+// [*Error].
 func (c *Config) Validate() error {
 	d := &decoder{places: make(map[string]place)}
 	d.check(c)
@@ -116,9 +116,9 @@ func (d *decoder) decodeFlags(flags []Flag, cfg *Config) {
 			cfg.Aggregation.Rules = []aggregation.Rule{{Name: strings.TrimLeft(f.Name, "-"), Key: f.Value}}
 			continue
 		}
-		if f.Field == "authorize" && f.Value == anyWord {
-			cfg.Authorize = authorize.Any()
-			continue
+		if f.Field == "authorization.allow_any" && f.Value == "true" {
+			d.override("authorization.rules", at)
+			cfg.Authorization.Rules = nil
 		}
 		if err := setField(cfg, f.Field, f.Value); err != nil {
 			d.fail(at, f.Field, "got %q, %s", shorten(f.Value), err)
@@ -126,7 +126,7 @@ func (d *decoder) decodeFlags(flags []Flag, cfg *Config) {
 	}
 }
 
-// override notes that a field is set anew, which ends whatever was in it.
+// override records that a field is set again, which replaces all of its content.
 func (d *decoder) override(path string, at place) {
 	maps.DeleteFunc(d.places, func(old string, _ place) bool { return within(old, path) })
 	d.places[path] = at
@@ -139,5 +139,5 @@ func setField(cfg *Config, path, text string) error {
 			return setText(l.value, text)
 		}
 	}
-	return errors.New("no field " + path + " can be set in this way")
+	return errors.New("no field " + path + " can be set by a flag or an environment variable")
 }

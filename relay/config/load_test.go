@@ -26,19 +26,19 @@ func write(t *testing.T, text string) string {
 // that over the defaults.
 func TestPrecedence(t *testing.T) {
 	cfg, err := Load(Input{
-		File: write(t, "listen: {address: '127.0.0.1:1', max_names: 7}\n"+
-			"origin: {addresses: ['file:1']}\ncache: {linger: 1s, hold: 2s}\n"+
+		File: write(t, "listener: {address: '127.0.0.1:1'}\nlimits: {max_names_per_stream: 7}\n"+
+			"upstream: {addresses: ['file:1']}\ncache: {linger: 1s, confirm_timeout: 2s}\n"+
 			"aggregation: {rules: [{key: node.id}, {key: node.nonsense}]}\n"),
-		Env:   []string{"XDSRELAY_LISTEN_ADDRESS=127.0.0.1:2", "XDSRELAY_CACHE_LINGER=3s", "PATH=/bin"},
-		Flags: []Flag{{"--listen", "listen.address", "127.0.0.1:3"}, {"--key", "aggregation.rules", "node.cluster + node.id"}},
+		Env:   []string{"XDSRELAY_LISTENER_ADDRESS=127.0.0.1:2", "XDSRELAY_CACHE_LINGER=3s", "PATH=/bin"},
+		Flags: []Flag{{"--listen", "listener.address", "127.0.0.1:3"}, {"--key", "aggregation.rules", "node.cluster + node.id"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Listen.Address, want.Listen.MaxNames = "127.0.0.1:3", 7
-	want.Origin.Addresses = []string{"file:1"}
-	want.Cache.Linger, want.Cache.Hold = 3*time.Second, 2*time.Second
+	want.Listener.Address, want.Limits.MaxNamesPerStream = "127.0.0.1:3", 7
+	want.Upstream.Addresses = []string{"file:1"}
+	want.Cache.Linger, want.Cache.ConfirmTimeout = 3*time.Second, 2*time.Second
 	want.Aggregation.Rules = []aggregation.Rule{{Name: "key", Key: "node.cluster + node.id"}}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("Load =\n%+v\nwant\n%+v", cfg, want)
@@ -49,24 +49,24 @@ func TestPrecedence(t *testing.T) {
 // is not the default.
 func TestEveryScalarHasAVariable(t *testing.T) {
 	values := map[reflect.Type]string{
-		reflect.TypeFor[string]():        "127.0.0.1:77",
-		reflect.TypeFor[float64]():       "0.5",
-		reflect.TypeFor[WildcardForm]():  "star",
-		reflect.TypeFor[int]():           "12_345",
-		reflect.TypeFor[time.Duration](): "77m",
-		reflect.TypeFor[Size]():          "77MiB",
-		reflect.TypeFor[Compression]():   "77KiB",
-		reflect.TypeFor[Variant]():       "sotw",
-		reflect.TypeFor[Transport]():     "v2",
-		reflect.TypeFor[Level]():         "error",
-		reflect.TypeFor[Format]():        "json",
-		reflect.TypeFor[RedisMode]():     "cluster",
-		reflect.TypeFor[LastGoodStore](): "directory",
-		reflect.TypeFor[[]string]():      "a:1, b:2",
-		reflect.TypeFor[FileMode]():      "0600",
-		reflect.TypeFor[TLSVersion]():    "1.2",
-		reflect.TypeFor[ClientAuth]():    "optional",
-		reflect.TypeFor[Bundles]():       "a.org=/a, b.org=/b",
+		reflect.TypeFor[string]():             "127.0.0.1:77",
+		reflect.TypeFor[float64]():            "0.5",
+		reflect.TypeFor[WildcardForm]():       "star",
+		reflect.TypeFor[int]():                "12_345",
+		reflect.TypeFor[time.Duration]():      "77m",
+		reflect.TypeFor[Size]():               "77MiB",
+		reflect.TypeFor[CompressionMode]():    "always",
+		reflect.TypeFor[Variant]():            "sotw",
+		reflect.TypeFor[XDSVersion]():         "v2",
+		reflect.TypeFor[Level]():              "error",
+		reflect.TypeFor[Format]():             "json",
+		reflect.TypeFor[RedisMode]():          "cluster",
+		reflect.TypeFor[LastKnownGoodStore](): "directory",
+		reflect.TypeFor[[]string]():           "a:1, b:2",
+		reflect.TypeFor[FileMode]():           "0600",
+		reflect.TypeFor[TLSVersion]():         "1.2",
+		reflect.TypeFor[ClientAuth]():         "optional",
+		reflect.TypeFor[Bundles]():            "a.org=/a, b.org=/b",
 	}
 	before := leaves(Default())
 	for i, l := range before {
@@ -75,6 +75,9 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 		value := values[l.value.Type()]
 		if l.value.Kind() == reflect.Bool {
 			value = strconv.FormatBool(!l.value.Bool())
+		}
+		if l.value.Interface() == any(TLS12) {
+			value = "1.3"
 		}
 		d.decodeEnv([]string{l.env() + "=" + value}, cfg)
 		if err := d.err(); err != nil {
@@ -95,7 +98,7 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 // TestCommandVariables: the variables of commands that ask a node are no mistake where the
 // node itself starts, and set nothing.
 func TestCommandVariables(t *testing.T) {
-	file := write(t, "origin: {addresses: ['cp:1']}\n")
+	file := write(t, "upstream: {addresses: ['cp:1']}\n")
 	plain, err := Load(Input{File: file})
 	if err != nil {
 		t.Fatal(err)
@@ -116,28 +119,28 @@ func TestSettingErrors(t *testing.T) {
 		want  string
 	}{
 		{"unknown variable", []string{"XDSRELAY_LISTEN_ADDRRESS=x"}, nil,
-			"XDSRELAY_LISTEN_ADDRRESS: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_ADDRESS"},
+			"XDSRELAY_LISTEN_ADDRRESS: unknown environment variable; the nearest known one is XDSRELAY_LISTENER_ADDRESS"},
 		{"unknown variable of commands", []string{"XDSRELAY_CLI_ADMNI=x"}, nil,
 			"XDSRELAY_CLI_ADMNI: unknown environment variable; the nearest known one is XDSRELAY_CLI_ADMIN"},
 		{"not Kubernetes", []string{"XDSRELAY_LISTEN_PORT=18000"}, nil,
-			"XDSRELAY_LISTEN_PORT: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_V2"},
+			"XDSRELAY_LISTEN_PORT: unknown environment variable; the nearest known one is XDSRELAY_ADMIN_HOSTS"},
 		{"bad value", []string{"XDSRELAY_CACHE_LINGER=60"}, nil,
 			`XDSRELAY_CACHE_LINGER: cache.linger: got "60", expected a duration like 500ms, 30s or 1m30s`},
-		{"out of range", []string{"XDSRELAY_LISTEN_MAX_NAMES=0"}, nil,
-			"XDSRELAY_LISTEN_MAX_NAMES: listen.max_names: is 0, expected at least 1"},
-		{"octal", []string{"XDSRELAY_LISTEN_MAX_NAMES=010"}, nil,
-			`XDSRELAY_LISTEN_MAX_NAMES: listen.max_names: got "010", expected a whole number like 100_000`},
-		{"both origins", []string{"XDSRELAY_ORIGIN_DIRECTORY=testdata"}, nil,
-			`XDSRELAY_ORIGIN_DIRECTORY: origin.directory: is set to "testdata" and origin.addresses to cp:1 (line 1), expected only one of the two`},
-		{"bad address in a list", []string{"XDSRELAY_ORIGIN_ADDRESSES=a:1,b"}, nil,
-			`XDSRELAY_ORIGIN_ADDRESSES: origin.addresses[1]: got "b", expected host:port, like 127.0.0.1:18000 or [::1]:18000`},
-		{"bad flag", nil, []Flag{{"--upstream-variant", "origin.variant", "detla"}},
-			`--upstream-variant: origin.variant: got "detla", expected sotw or delta; did you mean delta?`},
+		{"out of range", []string{"XDSRELAY_LIMITS_MAX_NAMES_PER_STREAM=0"}, nil,
+			"XDSRELAY_LIMITS_MAX_NAMES_PER_STREAM: limits.max_names_per_stream: is 0, expected at least 1"},
+		{"octal", []string{"XDSRELAY_LIMITS_MAX_NAMES_PER_STREAM=010"}, nil,
+			`XDSRELAY_LIMITS_MAX_NAMES_PER_STREAM: limits.max_names_per_stream: got "010", expected a whole number like 100_000`},
+		{"both origins", []string{"XDSRELAY_UPSTREAM_DIRECTORY=testdata"}, nil,
+			`XDSRELAY_UPSTREAM_DIRECTORY: upstream.directory: is "testdata", but upstream.addresses is cp:1 (line 1); use only one of the two`},
+		{"bad address in a list", []string{"XDSRELAY_UPSTREAM_ADDRESSES=a:1,b"}, nil,
+			`XDSRELAY_UPSTREAM_ADDRESSES: upstream.addresses[1]: got "b", expected host:port, like 127.0.0.1:18000 or [::1]:18000`},
+		{"bad flag", nil, []Flag{{"--upstream-variant", "upstream.variant", "detla"}},
+			`--upstream-variant: upstream.variant: got "detla", expected sotw or delta; did you mean delta?`},
 		{"bad key", nil, []Flag{{"--key", "aggregation.rules", "node.clustr"}},
 			"--key: aggregation.rules[0].key: line 1, column 6 of the expression: undefined field 'clustr'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := Load(Input{File: write(t, "origin: {addresses: ['cp:1']}\n"), Env: tc.env, Flags: tc.flags})
+			_, err := Load(Input{File: write(t, "upstream: {addresses: ['cp:1']}\n"), Env: tc.env, Flags: tc.flags})
 			var wrong *Error
 			if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || !strings.HasPrefix(err.Error(), tc.want) {
 				t.Errorf("Load: got\n%v\nwant\n%s", err, tc.want)
@@ -149,7 +152,7 @@ func TestSettingErrors(t *testing.T) {
 // TestKubernetesVariables holds that a Service that is called xdsrelay does not
 // keep its own pods from starting.
 func TestKubernetesVariables(t *testing.T) {
-	_, err := Load(Input{File: write(t, "origin: {addresses: ['cp:1']}\n"), Env: []string{
+	_, err := Load(Input{File: write(t, "upstream: {addresses: ['cp:1']}\n"), Env: []string{
 		"XDSRELAY_SERVICE_HOST=10.0.0.1", "XDSRELAY_SERVICE_PORT=18000", "XDSRELAY_SERVICE_PORT_XDS=18000",
 		"XDSRELAY_PORT=tcp://10.0.0.1:18000", "XDSRELAY_PORT_18000_TCP=tcp://10.0.0.1:18000",
 		"XDSRELAY_PORT_18000_TCP_PROTO=tcp", "XDSRELAY_PORT_18000_TCP_PORT=18000", "XDSRELAY_PORT_18000_TCP_ADDR=10.0.0.1",

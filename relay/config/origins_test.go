@@ -11,11 +11,11 @@ import (
 // defaults, and says what it serves (G3).
 func TestFurtherOrigins(t *testing.T) {
 	cfg, err := parseFile("origins.yaml", []byte(`
-origin:
-  addresses: ["cp:18000"]
-  absent_after: 3s
-  authorities: [""]
-origins:
+upstreams:
+  - name: main
+    addresses: ["cp:18000"]
+    resource_timeout: 3s
+    authorities: [""]
   - name: secrets
     addresses: ["sds:18000"]
     types: [Secret]
@@ -31,16 +31,16 @@ origins:
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	secrets, x := cfg.Origins[0], cfg.Origins[1]
-	want := DefaultOrigin()
+	main, secrets, x := cfg.Upstreams[0], cfg.Upstreams[1], cfg.Upstreams[2]
+	want := DefaultUpstream()
 	want.Addresses, want.Backoff.Initial = []string{"sds:18000"}, 2*time.Second
-	if secrets.Name != "secrets" || !reflect.DeepEqual(secrets.Origin, want) || !slices.Equal(secrets.Types, []string{"Secret"}) {
+	if secrets.Name != "secrets" || !reflect.DeepEqual(secrets.Upstream, want) || !slices.Equal(secrets.Types, []string{"Secret"}) {
 		t.Errorf("%+v", secrets)
 	}
-	if !slices.Equal(x.Authorities, []string{"x", "y"}) || !slices.Equal(x.SeparateNames, []string{"Cluster"}) || x.AbsentAfter != 15*time.Second {
+	if !slices.Equal(x.Authorities, []string{"x", "y"}) || !slices.Equal(x.SeparateNames, []string{"Cluster"}) || x.ResourceTimeout != 15*time.Second {
 		t.Errorf("%+v", x)
 	}
-	if cfg.Origin.AbsentAfter != 3*time.Second || !slices.Equal(cfg.Origin.Authorities, []string{""}) {
-		t.Errorf("%+v", cfg.Origin)
+	if main.ResourceTimeout != 3*time.Second || !slices.Equal(main.Authorities, []string{""}) {
+		t.Errorf("%+v", main)
 	}
 }

@@ -23,7 +23,7 @@ const docIntro = `# Configuration
 
 This page is made from the code, as ` + "`xdsrelay config doc`" + ` prints it. ` + "`xdsrelay config default`" + ` prints a file with all of it, and ` + "`xdsrelay config schema`" + ` the JSON Schema, which editors check a file by.
 
-Every field that holds one value can be set by an environment variable, too: ` + "`XDSRELAY_`" + ` and its path in capitals, as in ` + "`XDSRELAY_LISTEN_ADDRESS`" + `; lists of texts are split at commas. Flags win over variables, and those over the file. What is marked *live* changes while a node runs: when the file changes, on SIGHUP, and by ` + "`xdsrelay reload`" + `.
+Every field that holds one value can be set by an environment variable, too: ` + "`XDSRELAY_`" + ` and its path in capitals, as in ` + "`XDSRELAY_LISTENER_ADDRESS`" + `; lists of texts are split at commas. Flags win over variables, and those over the file. What is marked *live* changes while a node runs: when the file changes, on SIGHUP, and by ` + "`xdsrelay reload`" + `.
 `
 
 // writeFields writes a table of the fields of a section, or of an item of a list, and

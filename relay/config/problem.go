@@ -16,7 +16,7 @@ type Problem struct {
 	// Line and Column, in characters from 1, are the place in a file; 0 where
 	// there is none.
 	Line, Column int
-	// Field is the path of the field, like listen.address; empty where the
+	// Field is the path of the field, like listener.address; empty where the
 	// mistake is no field's.
 	Field string
 	// Message says what is wrong and what was expected.

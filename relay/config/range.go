@@ -7,14 +7,12 @@ import (
 	"strings"
 )
 
-const compressionRange = "1KiB..1GiB" // of a size; the other values are words
-
-// checkRanges checks the values in v, which is at path, by the tags range of their fields. Such a
-// tag is like 1KiB..1GiB, or 100ms.. without an upper bound. In 0s|1m.. the value before the bar is
-// allowed, too.
+// checkRanges checks the values in v, which is at path, by the tags range of their fields.
+// Such a tag is like 1KiB..1GiB, or 100ms.. without an upper bound. In 0s|1m.. the value
+// before the bar is allowed, too.
 func (d *decoder) checkRanges(v reflect.Value, path string) {
 	switch t := v.Type(); {
-	case d.withoutOrigin && (path == "origin" || path == "origins"):
+	case d.withoutUpstream && (path == "upstream" || path == "upstreams"):
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
 		for i := range v.Len() {
 			d.checkRanges(v.Index(i), path+"["+strconv.Itoa(i)+"]")

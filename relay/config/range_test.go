@@ -14,12 +14,12 @@ import (
 // lists.
 func TestRanges(t *testing.T) {
 	cfg := Default()
-	cfg.Origins = []OtherOrigin{{Origin: DefaultOrigin()}}
+	cfg.Upstreams = []NamedUpstream{{Upstream: DefaultUpstream()}}
 	found := 0
 	var walk func(v reflect.Value, path string)
 	walk = func(v reflect.Value, path string) {
-		if v.Kind() == reflect.Slice && path == "origins" {
-			v, path = v.Index(0), "origins[0]"
+		if v.Kind() == reflect.Slice && path == "upstreams" {
+			v, path = v.Index(0), "upstreams[0]"
 		}
 		if v.Kind() != reflect.Struct {
 			return
@@ -71,11 +71,11 @@ func rangeProblems(cfg *Config) []Problem {
 
 // TestRangesWithoutOrigin holds that values of an origin that is not used are not looked at.
 func TestRangesWithoutOrigin(t *testing.T) {
-	file := []byte("origin: {keepalive: 1s}\norigins: [{name: a, types: [Secret], keepalive: 1s}]\n")
-	if _, err := Load(Input{File: "f", Data: file, WithoutOrigin: true}); err != nil {
+	file := []byte("upstreams: [{name: main, addresses: ['a:1'], keepalive_interval: 1s}, {name: a, addresses: ['a:1'], types: [Secret], keepalive_interval: 1s}]\n")
+	if _, err := Load(Input{File: "f", Data: file, WithoutUpstream: true}); err != nil {
 		t.Error(err)
 	}
-	if _, err := Load(Input{File: "f", Data: file}); err == nil || strings.Count(err.Error(), "keepalive: is 1s, expected 0s or at least 10s") != 2 {
+	if _, err := Load(Input{File: "f", Data: file}); err == nil || strings.Count(err.Error(), "keepalive_interval: is 1s, expected 0s or at least 10s") != 2 {
 		t.Errorf("got %v, expected a mistake for each keepalive", err)
 	}
 }
@@ -116,14 +116,14 @@ func TestSchemaRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"listen.max_names":           "1.. ",
-		"listen.ack_timeout":         "",
-		"cache.max_removal_percent":  "0..100 ",
-		"limits.memory_percent":      "=0 10..95 ",
-		"limits.types_per_stream":    "1..64 ",
-		"tier.owner_timeout":         "",
-		"telemetry.client_spans":     "0..16 ",
-		"limits.requests_per_second": "0.. ",
+		"limits.max_names_per_stream":    "1.. ",
+		"downstream.ack_timeout":         "",
+		"removal_guard.max_percent":      "0..100 ",
+		"limits.max_memory_percent":      "=0 10..95 ",
+		"limits.max_types_per_stream":    "1..64 ",
+		"tier.owner_timeout":             "",
+		"telemetry.client_spans":         "0..16 ",
+		"limits.max_requests_per_second": "0.. ",
 	} {
 		section, field, _ := strings.Cut(path, ".")
 		got := ""

@@ -10,7 +10,7 @@ import (
 	"xdsrelay/relay/yamlpos"
 )
 
-// checkRules compiles the rules and puts each mistake where it is in the file.
+// checkRules compiles the rules and reports each mistake at its place in the file.
 func (d *decoder) checkRules(cfg *Config) {
 	_, err := aggregation.Compile(cfg.Aggregation.Rules, aggregation.Options{})
 	for _, err := range flatten(err) {
@@ -20,14 +20,14 @@ func (d *decoder) checkRules(cfg *Config) {
 			continue
 		}
 		path := "aggregation.rules[" + strconv.Itoa(mistake.Index) + "]." + mistake.Field
-		if mistake.Field == "pass" {
+		if mistake.Field == "pass_fields" {
 			path += "[" + strconv.Itoa(mistake.Item) + "]"
 		}
 		d.misruled(path, mistake)
 	}
 }
 
-// misruled tells of a mistake in a rule, whose field is at path.
+// misruled reports a mistake in a rule, whose field is at path.
 func (d *decoder) misruled(path string, mistake *aggregation.CompileError) {
 	message := mistake.Message
 	if mistake.Line > 0 {

@@ -96,10 +96,8 @@ func schemaOf(c map[string]string, v reflect.Value) object {
 		return object{{"type", "string"}, {"pattern", `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`}}
 	case t == reflect.TypeFor[Size]():
 		return object{{"type", []string{"string", "integer"}}, {"pattern", `^([0-9]+ ?(B|KiB|MiB|GiB)|0)$`}, {"maximum", 0}}
-	case t == reflect.TypeFor[Compression]():
-		return object{{"type", []string{"boolean", "string"}}, {"pattern", `^([0-9]+ ?(B|KiB|MiB|GiB)|true|false)$`}}
 	case t == reflect.TypeFor[FileMode]():
-		return object{{"type", []string{"string", "integer"}}, {"pattern", `^[0-7]{1,4}$`}}
+		return object{{"type", "string"}, {"pattern", `^[0-7]{1,4}$`}}
 	case t == reflect.TypeFor[Bundles]():
 		return object{{"type", "object"}, {"additionalProperties", object{{"type", "string"}}}}
 	case isText(t) && t.Kind() == reflect.String:
@@ -119,11 +117,7 @@ func schemaOf(c map[string]string, v reflect.Value) object {
 		}
 		return object{{"type", []string{"object", "null"}}, {"additionalProperties", false}, {"properties", properties}}
 	case reflect.Slice:
-		list := object{{"type", "array"}, {"items", schemaOf(c, newItem(t.Elem()))}}
-		if t == authorizeType {
-			return object{{"anyOf", []object{{{"const", "any"}}, list}}}
-		}
-		return list
+		return object{{"type", "array"}, {"items", schemaOf(c, newItem(t.Elem()))}}
 	case reflect.Bool:
 		return object{{"type", "boolean"}}
 	case reflect.Int:

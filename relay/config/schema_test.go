@@ -11,7 +11,7 @@ import (
 )
 
 // sources are the files that say what fields there are.
-var sources = []string{"admin.go", "config.go", "listen.go", "tls.go", "limits.go", "authorize.go", "tier.go", "../aggregation/rules.go", "../authorize/policy.go"}
+var sources = []string{"admin.go", "config.go", "listener.go", "downstream.go", "tls.go", "limits.go", "authorization.go", "tier.go", "../aggregation/rules.go", "../authorize/policy.go"}
 
 // TestComments holds that what the program says of fields is what the code says.
 func TestComments(t *testing.T) {
@@ -28,7 +28,7 @@ func TestComments(t *testing.T) {
 // TestCommentsOfTwins holds that structs of the same name in two packages keep their own
 // comments: a rule of authorize requires match, a rule of aggregation does not.
 func TestCommentsOfTwins(t *testing.T) {
-	for path, required := range map[string]bool{"aggregation.rules[].match": false, "authorize[].match": true} {
+	for path, required := range map[string]bool{"aggregation.rules[].match": false, "authorization.rules[].match": true} {
 		_, row, found := strings.Cut(Doc(), "| `"+path+"` |")
 		row, _, _ = strings.Cut(row, "\n")
 		if !found || strings.Contains(row, "Required") != required {

@@ -7,59 +7,61 @@ import (
 	"strings"
 )
 
-// Certificates are what one side shows of itself, and whose it takes. Files are in
-// PEM form where nothing else is said, and read again when they change.
+// Certificates are what one side presents, and what it accepts. Files are in PEM form
+// unless stated otherwise, and read again when they change.
 type Certificates struct {
-	// What this node shows of itself: a certificate, with those between it and the
-	// authority.
+	// The certificate that this node presents, with its intermediates.
 	CertFile string `yaml:"cert_file"`
-	// The certificate's private key.
+	// The private key of the certificate.
 	KeyFile string `yaml:"key_file"`
-	// The authorities that the other side's certificate has to come from. Where none
-	// are named, nor SPIFFE bundles, a server needs one of the system's, and clients
-	// are asked for none.
+	// The authorities that must have issued the certificate of the other side. Without
+	// these and SPIFFE bundles, a server must have a certificate of a system authority,
+	// and clients are not asked for one.
 	CAFile string `yaml:"ca_file"`
-	// Files with the authorities of SPIFFE trust domains, by the domain's name, in the
-	// form of SPIFFE bundles (a JWK set). Only they speak for SPIFFE ids, each for
-	// those of its domain; an authority of ca_file speaks for all other names.
+	// Files with the authorities of SPIFFE trust domains, by domain name, as SPIFFE
+	// bundles (a JWK set). Only they verify SPIFFE ids, each for its domain; an authority
+	// in ca_file verifies all other names.
 	SPIFFEBundles Bundles `yaml:"spiffe_bundles"`
 	// The address of a SPIFFE Workload API, like unix:///run/spire/agent.sock. It
-	// gives the certificate, unless cert_file does, and bundles beside those above.
+	// provides the certificate, unless cert_file does, and additional bundles.
 	WorkloadAPI string `yaml:"workload_api"`
-	// The least version of TLS that is spoken: "1.3" or "1.2".
+	// The lowest version of TLS: "1.3" or "1.2". Both sides negotiate the highest that
+	// they support. Ports for clients default to "1.2", which Envoy as a client uses
+	// unless its configuration sets tls_maximum_protocol_version: TLSv1_3.
 	MinVersion TLSVersion `yaml:"min_version"`
 }
 
-// TLS is how a server is dialled.
+// TLS is how the relay connects to a server.
 type TLS struct {
 	Certificates
-	// The name that the server's certificate has to be for. Empty means the host that
-	// is dialled.
+	// The name that the certificate of the server must have. Empty means the host of the
+	// address.
 	ServerName string `yaml:"server_name"`
-	// The SPIFFE ids that the other side may have, instead of a name; one that ends
-	// with /* stands for all below it. Required with SPIFFE bundles alone, since all
-	// workloads of a trust domain have certificates of them.
-	PeerIDs []string `yaml:"peer_ids"`
+	// The SPIFFE ids that the other side may have, instead of a name; one that ends in
+	// /* covers all ids below it. Required with SPIFFE bundles and no ca_file, since all
+	// workloads of a trust domain have certificates of its authorities.
+	SPIFFEIDs []string `yaml:"spiffe_ids"`
 }
 
-// OriginTLS is how a control plane is dialled.
-type OriginTLS struct {
-	// Speaks TLS although nothing else is said: the server's certificate has to be of
-	// an authority of the system and for the host that is dialled. Any other field of
-	// this section but min_version turns TLS on as well.
+// UpstreamTLS is how the relay connects to a control plane.
+type UpstreamTLS struct {
+	// Enables TLS without any other field: the certificate of the server must be of a
+	// system authority and for the host of the address. Any other field of this section
+	// except min_version enables TLS, too.
 	Enabled bool `yaml:"enabled"`
 	TLS
 }
 
 // On tells whether TLS is spoken.
-func (t *OriginTLS) On() bool { return t.Enabled || t.TLS.On() }
+func (t *UpstreamTLS) On() bool { return t.Enabled || t.TLS.On() }
 
-// ServerTLS is how clients are let in. It is on where there is a certificate.
+// ServerTLS is how a port authenticates itself and its clients. It is on where there is
+// a certificate.
 type ServerTLS struct {
 	Certificates
-	// Whether clients have to show a certificate (require), may (optional), or are
-	// not asked (none). Empty means require if ca_file, spiffe_bundles or workload_api
-	// say whose is taken, and none otherwise.
+	// Whether clients must present a certificate (require), may present one (optional),
+	// or are not asked for one (none). Empty means require if ca_file, spiffe_bundles or
+	// workload_api is set, and none otherwise.
 	ClientAuth ClientAuth `yaml:"client_auth"`
 }
 
@@ -85,11 +87,15 @@ func (c *Certificates) spiffe() bool { return len(c.SPIFFEBundles) > 0 || c.Work
 
 // On tells whether anything is configured.
 func (t *TLS) On() bool {
-	return t.CertFile != "" || t.trusts() || t.ServerName != "" || len(t.PeerIDs) > 0
+	return t.CertFile != "" || t.trusts() || t.ServerName != "" || len(t.SPIFFEIDs) > 0
 }
 
 // defaultCertificates are none.
 func defaultCertificates() Certificates { return Certificates{MinVersion: TLS13} }
+
+// clientCertificates are the default of ports for clients: Envoy as a client uses TLS 1.2
+// unless its configuration says otherwise.
+func clientCertificates() Certificates { return Certificates{MinVersion: TLS12} }
 
 // ClientAuth says what is wanted of the certificates of clients.
 type ClientAuth string

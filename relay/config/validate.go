@@ -17,16 +17,13 @@ func (d *decoder) check(cfg *Config) {
 	before := len(d.problems)
 	d.checkNode(cfg)
 	d.checkListeners(cfg)
-	if c := cfg.Listen.Compression; c > 0 && outside(reflect.ValueOf(Size(c)), compressionRange) != "" {
-		d.wrong("listen.compression", "is %s, expected %s", c, outside(reflect.ValueOf(Size(c)), compressionRange))
-	}
-	d.checkIntervals("listen.min_interval", cfg.Listen.MinInterval)
+	d.checkIntervals("downstream.min_interval", cfg.Downstream.MinInterval)
 	d.checkREST(cfg)
-	d.checkOrigins(cfg)
+	d.checkUpstreams(cfg)
 	d.checkRules(cfg)
-	d.checkAuthorize(cfg)
+	d.checkAuthorization(cfg)
 	d.checkTypes("aggregation.private_types", cfg.Aggregation.PrivateTypes)
-	d.checkLastGood(cfg)
+	d.checkLastKnownGood(cfg)
 	d.checkTier(cfg)
 	d.checkAdmin(cfg)
 	if a := cfg.Metrics.Address; a != "" {
@@ -35,8 +32,8 @@ func (d *decoder) check(cfg *Config) {
 	d.checkPorts(cfg)
 	d.checkLog(cfg)
 	d.checkRanges(reflect.ValueOf(*cfg), "")
-	// A field that could not be decoded has kept its default: what follows from
-	// that is no mistake of the user's.
+	// A field that could not be decoded has kept its default; what follows from that is
+	// no mistake of the user.
 	failed, found := d.problems[:before:before], d.problems[before:]
 	around := make(fieldsAround)
 	for _, p := range failed {
@@ -105,11 +102,11 @@ func (d *decoder) checkNode(cfg *Config) {
 		d.wrong("node.name", "has %d bytes, expected at most 255", n)
 	}
 	if strings.ContainsFunc(cfg.Node.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		d.wrong("node.name", "holds characters that cannot be printed")
+		d.wrong("node.name", "has characters that are not printable")
 	}
 }
 
-// target checks an address of the origin.
+// target checks an address of a control plane.
 func (d *decoder) target(path, address string) bool {
 	if socket, ok := strings.CutPrefix(address, "unix:"); ok {
 		if socket == "" {

@@ -11,10 +11,10 @@ func (d *decoder) checkAdmin(cfg *Config) {
 	d.readable("admin.token_file", a.TokenFile)
 	d.readable("admin.read_token_file", a.ReadTokenFile)
 	if a.ReadTokenFile != "" && a.TokenFile == "" {
-		d.wrong("admin.read_token_file", "is there without admin.token_file: expected a token for those who give orders, too")
+		d.wrong("admin.read_token_file", "is set without admin.token_file; set that, too, since commands need a token")
 	}
 	if a.TLS.spiffe() && a.TokenFile == "" {
-		d.wrong("admin.token_file", "is empty, and all workloads of a SPIFFE trust domain have certificates that admin.tls takes: expected a token, or admin.tls.ca_file for the certificates of operators alone")
+		d.wrong("admin.token_file", "is empty, but admin.tls accepts the certificates of all workloads of a SPIFFE trust domain; expected a token, or admin.tls.ca_file for the certificates of operators alone")
 	}
 	for _, h := range a.Hosts {
 		if h == "" || strings.ContainsFunc(h, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune("/:* ", r) }) {
@@ -27,11 +27,11 @@ func (d *decoder) checkAdmin(cfg *Config) {
 	if host, ok := d.hostPort("admin.address", a.Address, 0); ok && !isLoopback(host) {
 		switch {
 		case !a.TLS.On():
-			d.wrong("admin.address", "%s is not a loopback address, and admin.tls has no certificate: the port shows the state of every client and takes orders. "+
-				"Expected a loopback host such as 127.0.0.1, or admin.tls with admin.token_file or admin.tls.ca_file; "+
-				"metrics and health alone are at metrics.address", quoteHost(host))
+			d.wrong("admin.address", "%s is not a loopback address, and admin.tls has no certificate; the port shows the state of every client and accepts commands. "+
+				"Expected a loopback host such as 127.0.0.1, or admin.tls with admin.token_file or admin.tls.ca_file. "+
+				"For metrics and health alone, use metrics.address", quoteHost(host))
 		case a.TokenFile == "" && (!a.TLS.AsksClients() || a.TLS.ClientAuth == ClientAuthOptional):
-			d.wrong("admin.address", "%s is not a loopback address, and whoever reaches it would be let in: expected admin.token_file, or admin.tls.ca_file for the certificates of operators", quoteHost(host))
+			d.wrong("admin.address", "%s is not a loopback address, and the port would accept every connection; expected admin.token_file, or admin.tls.ca_file for the certificates of operators", quoteHost(host))
 		}
 	}
 }

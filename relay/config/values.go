@@ -21,17 +21,17 @@ const (
 // UnmarshalText takes the name of a variant.
 func (v *Variant) UnmarshalText(text []byte) error { return oneOf(v, text, SotW, Delta) }
 
-// Transport is a version of the xDS transport protocol.
-type Transport string
+// XDSVersion is a version of the xDS transport protocol.
+type XDSVersion string
 
 // The versions.
 const (
-	V3 Transport = "v3"
-	V2 Transport = "v2"
+	V3 XDSVersion = "v3"
+	V2 XDSVersion = "v2"
 )
 
 // UnmarshalText takes the name of a version.
-func (t *Transport) UnmarshalText(text []byte) error { return oneOf(t, text, V3, V2) }
+func (t *XDSVersion) UnmarshalText(text []byte) error { return oneOf(t, text, V3, V2) }
 
 // WildcardForm is how a wildcard subscription is written upstream (D10).
 type WildcardForm string
@@ -104,43 +104,19 @@ func list(names []string, conjunction string) string {
 	return strings.Join(names[:last], ", ") + " " + conjunction + " " + names[last]
 }
 
-// Compression says which responses are compressed: the least size of them in
-// bytes, or one of the constants.
-type Compression int64
+// CompressionMode is which responses are compressed.
+type CompressionMode string
 
-// The values that are no size.
+// The modes. YAML of version 1.1, as in Helm, takes off for false, so the last is never.
 const (
-	CompressionOff Compression = 0
-	CompressionOn  Compression = -1 // where it saves CPU time
+	CompressionAuto   CompressionMode = "auto"
+	CompressionAlways CompressionMode = "always"
+	CompressionNever  CompressionMode = "never"
 )
 
-// UnmarshalText takes true, false or a size.
-func (c *Compression) UnmarshalText(text []byte) error {
-	switch string(text) {
-	case "true":
-		*c = CompressionOn
-		return nil
-	case "false":
-		*c = CompressionOff
-		return nil
-	}
-	var size Size
-	if err := size.UnmarshalText(text); err != nil || size == 0 {
-		return errors.New("expected true, false or a size like 16KiB")
-	}
-	*c = Compression(size)
-	return nil
-}
-
-// String writes the value as UnmarshalText takes it.
-func (c Compression) String() string {
-	switch {
-	case c == CompressionOff:
-		return "false"
-	case c < 0:
-		return "true"
-	}
-	return Size(c).String()
+// UnmarshalText takes the name of a mode.
+func (m *CompressionMode) UnmarshalText(text []byte) error {
+	return oneOf(m, text, CompressionAuto, CompressionAlways, CompressionNever)
 }
 
 // Size is a number of bytes, written with a unit: 512B, 64KiB, 16MiB, 1GiB.

@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// Warnings returns what a valid configuration leaves open that a tier in production
-// should not, each as a sentence with the field and what to do.
+// Warnings returns the risks of a valid configuration for a tier in production, each as a
+// sentence with the field and what to do.
 func (c *Config) Warnings() (all []string) {
 	t := c.Tier
 	if !t.On() {
@@ -16,24 +16,24 @@ func (c *Config) Warnings() (all []string) {
 	secure := t.Peer.TLS.CertFile != "" || t.Peer.TLS.WorkloadAPI != ""
 	switch {
 	case !secure && !isLoopback(host):
-		all = append(all, "tier.peer.tls: is not set, so the token and all configuration cross the network between nodes in the clear, and a machine that takes the address of a node is believed; set tier.peer.tls")
+		all = append(all, "tier.peer.tls: is not set, so the token and all configuration cross the network between nodes in plaintext, and a machine can take over the address of a node; set tier.peer.tls")
 	case !secure && t.Peer.TokenFile == "" && t.Redis.URL != "":
-		all = append(all, "tier.peer: has neither tls nor token_file, so anybody who can write to Redis can name a node that serves the clients; set one of them")
+		all = append(all, "tier.peer: has neither tls nor token_file, so everyone who can write to Redis can add a node that serves clients; set one of them")
 	}
 	return append(all, t.Redis.warnings()...)
 }
 
-// warnings never quotes the URL, which may hold a password.
+// warnings never quotes the URL, which may contain a password.
 func (r Redis) warnings() (all []string) {
 	at, err := url.Parse(r.URL)
 	if r.URL == "" || err != nil || at.Scheme == "unix" || isLoopback(at.Hostname()) {
 		return nil
 	}
 	if at.Scheme != "rediss" {
-		all = append(all, "tier.redis.url: begins with redis://, so the password and who the nodes are cross the network in the clear; use rediss:// and tier.redis.tls")
+		all = append(all, "tier.redis.url: begins with redis://, so the password and the list of nodes cross the network in plaintext; use rediss:// and tier.redis.tls")
 	}
 	if _, given := at.User.Password(); !given && r.PasswordFile == "" && r.TLS.CertFile == "" {
-		all = append(all, "tier.redis: has no password and no certificate to show, so whoever reaches Redis can change who the nodes are; set tier.redis.password_file")
+		all = append(all, "tier.redis: has no password and no client certificate, so everyone who reaches Redis can change the list of nodes; set tier.redis.password_file")
 	}
 	return all
 }

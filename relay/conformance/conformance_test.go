@@ -52,14 +52,14 @@ func TestConformance(t *testing.T) {
 // that suit a test. Scripts add to it.
 const baseConfig = `
 node: {name: %s}
-listen: {address: "127.0.0.1:0"}
+listener: {address: "127.0.0.1:0"}
 admin: {address: ""}
-origin:
+upstream:
   addresses: [%s]
   variant: %s
   backoff: {initial: 20ms, max: 100ms}
-cache: {hold: 200ms}
-drain: {time: 10ms, grace: 5s}
+cache: {confirm_timeout: 200ms}
+drain: {duration: 10ms, grace: 5s}
 `
 
 // startRelay starts the node that a script talks to.

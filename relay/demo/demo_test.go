@@ -236,7 +236,7 @@ func TestEdits(t *testing.T) {
 			t.Fatalf("edit of %s at %v: %v", s.file, at, err)
 		}
 		files.read()
-		if err := relay.CheckOrigins(&config.Config{Origin: config.Origin{Directory: root}}); err != nil {
+		if err := relay.CheckOrigins(&config.Config{Upstream: config.Upstream{Directory: root}}); err != nil {
 			t.Fatalf("after an edit of %s: %v", s.file, err)
 		}
 		changed := 0

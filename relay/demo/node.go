@@ -44,10 +44,10 @@ type totals struct{ responses, bytes, built, acks, nacks uint64 }
 // startNode runs a relay the way `xdsrelay run --upstream DIR` does.
 func startNode(cfg Config, dir string) (*node, error) {
 	flags := []config.Flag{
-		{Name: "--dir", Field: "origin.directory", Value: dir},
-		{Name: "--listen", Field: "listen.address", Value: cfg.Listen},
+		{Name: "--dir", Field: "upstream.directory", Value: dir},
+		{Name: "--listen", Field: "listener.address", Value: cfg.Listen},
 		{Name: "--admin", Field: "admin.address", Value: cfg.Admin},
-		{Name: "drain", Field: "drain.time", Value: "0s"}, // the clients end before the relay
+		{Name: "drain", Field: "drain.duration", Value: "0s"}, // the clients end before the relay
 		{Name: "drain", Field: "drain.grace", Value: "2s"},
 	}
 	c, err := config.Load(config.Input{Flags: flags})

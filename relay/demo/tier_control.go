@@ -30,10 +30,10 @@ type controlPlane struct {
 func startControlPlane(version, dir string) (*controlPlane, error) {
 	const address = "localhost:0" // the port that can be cut off, unlike that for operators
 	c, err := config.Load(config.Input{Flags: []config.Flag{
-		{Name: "demo", Field: "origin.directory", Value: dir},
-		{Name: "demo", Field: "listen.address", Value: address},
+		{Name: "demo", Field: "upstream.directory", Value: dir},
+		{Name: "demo", Field: "listener.address", Value: address},
 		{Name: "demo", Field: "admin.address", Value: "127.0.0.1:0"},
-		{Name: "demo", Field: "drain.time", Value: "0s"},
+		{Name: "demo", Field: "drain.duration", Value: "0s"},
 		{Name: "demo", Field: "drain.grace", Value: "1s"},
 	}})
 	if err != nil {

@@ -85,11 +85,11 @@ const startTime = time.Minute // that a process may take to start
 func startRelay(command func(...string) *exec.Cmd, dir, name, origin, join string) (*relayProcess, error) {
 	file := filepath.Join(dir, name+".yaml")
 	text := fmt.Sprintf(`node: {name: %s}
-listen: {address: "127.0.0.1:0"}
+listener: {address: "127.0.0.1:0"}
 admin: {address: "127.0.0.1:0"}
-origin: {addresses: [%q], backoff: {initial: 100ms, max: 500ms}}
+upstream: {addresses: [%q], backoff: {initial: 100ms, max: 500ms}}
 tier: {%s, lease: 3s, balance: {enabled: false}}
-drain: {time: 0s, grace: 1s}
+drain: {duration: 0s, grace: 1s}
 log: {format: json}
 `, name, origin, join)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -59,7 +59,7 @@ func TestTierOnACluster(t *testing.T) {
 // stays one, and the nodes renew their leases at the new master.
 func TestTierThroughAFailover(t *testing.T) {
 	redis := redistest.StartSentinels(t)
-	tier := startTier(t, redis.URL(), "XDSRELAY_TIER_REDIS_MODE=sentinel", "XDSRELAY_TIER_REDIS_MASTER="+redistest.MasterName)
+	tier := startTier(t, redis.URL(), "XDSRELAY_TIER_REDIS_MODE=sentinel", "XDSRELAY_TIER_REDIS_MASTER_NAME="+redistest.MasterName)
 	step(t, "nodes and clients start", tier.settle)
 	step(t, "the master dies", func() error {
 		redis.Master.Kill()

@@ -44,7 +44,7 @@ func TestMutualTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, ca := old.WriteFiles(dir, "127.0.0.1")
 	rules := filepath.Join(dir, "relay.yaml")
-	write(t, rules, []byte("authorize:\n  - name: own\n    match: (node.cluster + \".mesh\") in peer.dns_names\n"))
+	write(t, rules, []byte("authorization:\n  rules:\n    - name: own\n      match: (node.cluster + \".mesh\") in peer.dns_names\n"))
 	node := relayNode{
 		program: program(t), listen: freeAddress(t), admin: freeAddress(t), origin: origin.Addr(), variant: "delta", key: "node.cluster",
 		flags: []string{"--config", rules, "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca},

@@ -277,7 +277,7 @@ func keysOfOneAddress(t *testing.T, s *stage) {
 	}
 	keys := now.keys - s.before.keys
 	each := max(now.rss-s.before.rss, 0) / int64(max(keys, 1))
-	allowed := int64(s.config().Limits.KeysPerIdentity)
+	allowed := int64(s.config().Limits.MaxKeysPerIdentity)
 	t.Logf("%d keys of %d KiB each, %d refused; %d are allowed", keys, each>>10, over(), allowed)
 	if total := each * allowed; total > s.goMemory()/2 {
 		t.Errorf("a key takes %d KiB, so that the %d keys that one address may have take %d MiB, expected at most half of the %d MiB that a node may use",

@@ -136,7 +136,7 @@ func newTypes(t *testing.T, s *stage) {
 				break
 			}
 		}
-		c.refused(t, codes.ResourceExhausted, "types", "limits.types_per_stream")
+		c.refused(t, codes.ResourceExhausted, "types", "limits.max_types_per_stream")
 	}
 	// Each stream a few, of the key that good clients have.
 	var calls []*call
@@ -336,7 +336,7 @@ func nonces(t *testing.T, s *stage) {
 		}
 		barrier(t, cc)
 		// Without an ACK there is one more now and then.
-		if most := 2 + int(time.Since(began)/config.Default().Listen.AckTimeout); c.over() || c.count() > most {
+		if most := 2 + int(time.Since(began)/config.Default().Downstream.AckTimeout); c.over() || c.count() > most {
 			t.Errorf("after nonsense nonces: %d responses, expected %d at most; ended %v", c.count(), most, c.over())
 		}
 		c.close()

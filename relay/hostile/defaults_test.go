@@ -36,7 +36,7 @@ const spareAfter = 4
 
 // What more may live in a node after an attack, in bytes: what differs from one collection
 // to the next, and for each change the responses to the good clients, which are kept within
-// cache.bodies_size.
+// limits.max_encoded_size.
 const (
 	spareLive   = 4 << 20
 	bodiesOfOne = 100 << 10

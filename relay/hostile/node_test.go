@@ -80,9 +80,9 @@ const (
 func (s setup) config() *config.Config {
 	cfg := config.Default()
 	cfg.Node.Name = "node"
-	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Listener.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
 	if s.Defaults {
-		cfg.Metrics.Address, cfg.Origin.Addresses = "127.0.0.1:0", []string{s.Origin}
+		cfg.Metrics.Address, cfg.Upstream.Addresses = "127.0.0.1:0", []string{s.Origin}
 		if s.Linger > 0 {
 			cfg.Cache.Linger = s.Linger
 		}
@@ -91,15 +91,15 @@ func (s setup) config() *config.Config {
 		}
 		return cfg
 	}
-	cfg.Listen.MaxReceiveSize, cfg.Listen.MaxNames = maxReceive, maxNames
-	cfg.Listen.HandshakeTimeout, cfg.Listen.FirstRequestTimeout, cfg.Listen.SendTimeout = handshake, firstRequest, sendTimeout
-	cfg.Limits.Keys, cfg.Limits.RequestTimeout, cfg.Limits.PartialSize = maxKeys, request, partialSize
-	cfg.Origin.Addresses, cfg.Origin.AbsentAfter = []string{s.Origin}, absentAfter
-	cfg.Cache.Linger, cfg.Cache.IdleSize, cfg.Cache.BodiesSize = linger, 1<<20, 1<<20
+	cfg.Limits.MaxRequestSize, cfg.Limits.MaxNamesPerStream = maxReceive, maxNames
+	cfg.Downstream.HandshakeTimeout, cfg.Downstream.FirstRequestTimeout, cfg.Downstream.SendTimeout = handshake, firstRequest, sendTimeout
+	cfg.Limits.MaxKeys, cfg.Downstream.RequestTimeout, cfg.Limits.MaxPartialRequestsSize = maxKeys, request, partialSize
+	cfg.Upstream.Addresses, cfg.Upstream.ResourceTimeout = []string{s.Origin}, absentAfter
+	cfg.Cache.Linger, cfg.Limits.MaxIdleKeysSize, cfg.Limits.MaxEncodedSize = linger, 1<<20, 1<<20
 	if s.TLS != "" {
-		t := &cfg.Listen.TLS
+		t := &cfg.Listener.TLS
 		t.CertFile, t.KeyFile, t.CAFile = filepath.Join(s.TLS, "cert.pem"), filepath.Join(s.TLS, "key.pem"), filepath.Join(s.TLS, "ca.pem")
-		cfg.Authorize, cfg.Recheck.Interval = tlsRules, time.Second
+		cfg.Authorization.Rules, cfg.Authorization.RecheckInterval = tlsRules, time.Second
 	}
 	if s.Operators != "" {
 		a := &cfg.Admin
@@ -107,10 +107,10 @@ func (s setup) config() *config.Config {
 		a.TokenFile = filepath.Join(s.Operators, "token")
 	}
 	if s.Polls {
-		cfg.REST.Address, cfg.REST.MaxReceiveSize, cfg.REST.Hold = "127.0.0.1:0", maxReceive, 50*time.Millisecond
+		cfg.REST.Address, cfg.Limits.MaxRESTRequestSize, cfg.REST.PollTimeout = "127.0.0.1:0", maxReceive, 50*time.Millisecond
 		cfg.Cache.Linger = pollLinger
 	}
-	cfg.Drain.Time, cfg.Drain.Grace = 10*time.Millisecond, xdstest.Patience
+	cfg.Drain.Duration, cfg.Drain.Grace = 10*time.Millisecond, xdstest.Patience
 	return cfg
 }
 

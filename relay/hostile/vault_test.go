@@ -52,17 +52,17 @@ type private struct {
 // add makes it part of a configuration. The certificates are those of folder.
 func (p *private) add(cfg *config.Config, folder string) {
 	cfg.Node.Name = p.Name
-	secrets := config.OtherOrigin{Name: "secrets", Types: []string{"Secret", "TypedExtensionConfig"}, Origin: config.DefaultOrigin()}
+	secrets := config.NamedUpstream{Name: "secrets", Types: []string{"Secret", "TypedExtensionConfig"}, Upstream: config.DefaultUpstream()}
 	secrets.Addresses = []string{p.Secrets}
-	files := config.OtherOrigin{Name: "files", Types: []string{"Runtime"}, Origin: config.DefaultOrigin()}
+	files := config.NamedUpstream{Name: "files", Types: []string{"Runtime"}, Upstream: config.DefaultUpstream()}
 	files.Directory = p.Files
-	cfg.Origins = []config.OtherOrigin{secrets, files}
+	cfg.Upstreams = append(cfg.AllUpstreams(), secrets, files)
 	cfg.Tier.Redis.URL, cfg.Tier.Peer.Address, cfg.Tier.Peer.TokenFile = p.Redis, "127.0.0.1:0", p.Token
-	cfg.LastGood.Store, cfg.LastGood.Directory = config.StoreDirectory, p.LastGood
-	mesh := config.OtherListener{Name: "mesh", Listener: config.DefaultListener()}
+	cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory = config.StoreDirectory, p.LastGood
+	mesh := config.NamedListener{Name: "mesh", Listener: config.DefaultListener()}
 	mesh.Address = "127.0.0.1:0"
 	mesh.TLS.CertFile, mesh.TLS.KeyFile, mesh.TLS.CAFile = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem"), filepath.Join(folder, "ca.pem")
-	cfg.Listeners, cfg.Authorize = []config.OtherListener{mesh}, authorize.Any()
+	cfg.Listeners, cfg.Authorization.Rules = []config.NamedListener{mesh}, authorize.Any()
 	if err := cfg.Log.Level.UnmarshalText([]byte("debug")); err != nil {
 		panic(err) // not for a word that is written here
 	}

@@ -41,7 +41,7 @@ func (d *decoder) bootstrap(t *tree) (b bootstrap) {
 		}
 		switch f.name {
 		case "server":
-			d.inside(f, "listen", "address")
+			d.inside(f, "listener", "address")
 			b.listen = d.address(f.value.get("address"), f.at, "server.address")
 		case "origin_server":
 			b.origin = d.origin(f)
@@ -113,12 +113,12 @@ func (d *decoder) address(t *tree, at place, what string) (a address) {
 }
 
 func (d *decoder) origin(f field) address {
-	d.inside(f, "origin", "address", "ads", "keep_alive_time")
+	d.inside(f, "upstream", "address", "ads", "keep_alive_time")
 	if ads := f.value.get("ads"); ads == nil || ads.text != "true" {
-		d.note(f.at, "origin", "xds-relay called the control plane's services of single types. xdsrelay calls the aggregated one (ADS), which servers built on go-control-plane have, too.")
+		d.note(f.at, "upstream", "xds-relay called the control plane's services of single types. xdsrelay calls the aggregated one (ADS), which servers built on go-control-plane have, too.")
 	}
 	if k := f.value.get("keep_alive_time"); k != nil {
-		d.note(k.at, "origin", "keep_alive_time is left out: a silent connection is pinged after origin.keepalive, 5m30s.")
+		d.note(k.at, "upstream", "keep_alive_time is left out: a silent connection is pinged after upstream.keepalive_interval, 5m30s.")
 	}
 	return d.address(f.value.get("address"), f.at, "origin_server.address")
 }

@@ -36,7 +36,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := config.Load(config.Input{File: golden, Data: res.Text, WithoutOrigin: !res.Origin}); err != nil {
+			if _, err := config.Load(config.Input{File: golden, Data: res.Text, WithoutUpstream: !res.Origin}); err != nil {
 				t.Errorf("%s\n%v", res.Text, err)
 			}
 			got := string(res.Text) + "---\n"
@@ -132,7 +132,7 @@ func FuzzTranslate(f *testing.F) {
 			}
 			return
 		}
-		_, err = config.Load(config.Input{File: "result", Data: res.Text, WithoutOrigin: true})
+		_, err = config.Load(config.Input{File: "result", Data: res.Text, WithoutUpstream: true})
 		if err != nil && strings.Contains(err.Error(), "not valid YAML") {
 			t.Errorf("%v\n%s", err, res.Text)
 		}

@@ -171,7 +171,7 @@ func TestClientsShareKeysAsInXdsRelay(t *testing.T) {
 		if err != nil {
 			rt.Fatalf("%s: %v", data, err)
 		}
-		cfg, err := config.Load(config.Input{File: "result", Data: res.Text, WithoutOrigin: true})
+		cfg, err := config.Load(config.Input{File: "result", Data: res.Text, WithoutUpstream: true})
 		if err != nil {
 			rt.Fatalf("%s\nbecame\n%s\n%v", data, res.Text, err)
 		}

@@ -92,23 +92,24 @@ func (w *writer) bootstrap(b *bootstrap) {
 		return
 	}
 	if !b.listen.loopback() {
-		w.note(b.listen.at, "listen", "Without TLS, as in xds-relay: whoever reaches the port can read the configuration of any client. See listen.tls.")
+		w.note(b.listen.at, "listener", "Without TLS, as in xds-relay: whoever reaches the port can read the configuration of any client. See listener.tls.")
 	}
 	v2 := slices.ContainsFunc(w.types, isV2)
 	if v2 {
-		w.note(place{}, "listen", "The rules name types of version 2. Delete v2 if no client asks for them any more.")
+		w.note(place{}, "listener", "The rules name types of version 2. Delete xds_v2 if no client asks for them any more.")
 	}
-	w.section("listen")
-	w.line("listen:")
+	w.section("listener")
+	w.line("listener:")
 	w.line("  address: %s", strconv.Quote(b.listen.String()))
 	if !b.listen.loopback() {
-		w.line("  plaintext: true")
+		w.line("  allow_plaintext: true")
 	}
 	if v2 {
-		w.line("  v2: true")
+		w.line("downstream:")
+		w.line("  xds_v2: true")
 	}
-	w.section("origin")
-	w.line("origin:")
+	w.section("upstream")
+	w.line("upstream:")
 	w.line("  addresses: [%s]", strconv.Quote(b.origin.String()))
 	w.line("  variant: sotw # what xds-relay spoke; delta costs less where the control plane has it")
 	w.cache(b)

@@ -20,7 +20,7 @@ func (w *writer) rules(f ruleFile) {
 	}
 	w.block("key", g.key())
 	if field != "" {
-		w.line("      shown_as: %s", field)
+		w.line("      node_field: %s", field)
 		if len(pass) > 0 {
 			quoted := make([]string, len(pass))
 			for i, p := range pass {

@@ -105,9 +105,9 @@ func (m Members) absences() (all []Warning) {
 				w.Text += fmt.Sprintf("; it last had %s", count(one.Clients, "stream"))
 			}
 		case one.Draining:
-			w.Text = fmt.Sprintf("Node %s, which tier.members names, has exited", one.Name)
+			w.Text = fmt.Sprintf("Node %s, which tier.nodes names, has ended", one.Name)
 		default:
-			w.Level, w.Text = levelError, fmt.Sprintf("Node %s, which tier.members names, does not answer", one.Name)
+			w.Level, w.Text = levelError, fmt.Sprintf("Node %s, which tier.nodes names, does not answer", one.Name)
 		}
 		all = append(all, w)
 	}
@@ -118,7 +118,7 @@ func (m Members) absences() (all []Warning) {
 func differences(m Members) (all []Warning) {
 	for _, d := range m.Differences {
 		detail := strings.Join(d.Parts, ", ")
-		if m.Redis != nil && strings.Contains(detail, "origin") {
+		if m.Redis != nil && strings.Contains(detail, "upstream") {
 			detail += "; if the nodes are of two tiers, give each tier its own tier.redis.prefix"
 		}
 		all = append(all, Warning{
@@ -202,7 +202,7 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no node of the tier that could be asked has it", a.Node, count(k.Empty, "key")), "", time.Time{})
 	}
 	if a.LastGood != "" {
-		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_good.directory or tier.redis", a.Node), a.LastGood, a.LastGoodSince)
+		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_known_good.directory or tier.redis", a.Node), a.LastGood, a.LastGoodSince)
 	}
 	if k.Stale > 0 {
 		add(levelWarning, "stale", fmt.Sprintf("Node %s serves the last known good state of %s, which the control plane has not confirmed", a.Node, count(k.Stale, "key")), "", time.Time{})

@@ -65,24 +65,24 @@ func (c Config) nodeConfig(n *Node, peerListen string) string {
 		variant = "sotw"
 	}
 	text := fmt.Sprintf(`node: {name: %s}
-listen: {address: "%s"}
+listener: {address: "%s"}
 admin: {address: "%s"}
-origin:
+upstream:
   addresses: ["unix:%s"]
   variant: %s
   connect_timeout: 2s
-  keepalive: 10s
+  keepalive_interval: 10s
   keepalive_timeout: 2s
   backoff: {initial: 100ms, max: 1s}
-drain: {time: 2s, grace: 1s}
+drain: {duration: 2s, grace: 1s}
 log: {level: info}
 `, n.name, n.addr, n.admin, originSocket, variant)
 	cache := []string{}
 	if !c.Plain {
-		cache = append(cache, "linger: 2s", "hold: 3s")
+		cache = append(cache, "linger: 2s", "confirm_timeout: 3s")
 	}
 	if hold := c.hold(); hold > 0 {
-		cache = append(cache, "max_removal_percent: 50", "removal_hold: "+hold.String())
+		text += "removal_guard: {max_percent: 50, hold: " + hold.String() + "}\n"
 	}
 	if len(cache) > 0 {
 		text += "cache: {" + strings.Join(cache, ", ") + "}\n"
@@ -92,14 +92,14 @@ log: {level: info}
 	}
 	switch c.Store {
 	case "directory":
-		text += "last_good: {store: directory, directory: kept, delay: 200ms}\n"
+		text += "last_known_good: {store: directory, directory: kept, write_delay: 200ms}\n"
 	case "redis":
-		text += "last_good: {store: redis, delay: 200ms}\n"
+		text += "last_known_good: {store: redis, write_delay: 200ms}\n"
 	}
 	return text + fmt.Sprintf(`tier:
   redis: {%s, timeout: 200ms}
   lease: %s
-  peer: {address: "%s", advertise: "%s", token_file: "%s"}
+  peer: {address: "%s", advertise_address: "%s", token_file: "%s"}
   owner_timeout: %s
   balance: {enabled: false}
 `, n.redisAt, c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)

@@ -79,7 +79,7 @@ func (l *limited) start(t *testing.T, binary string) {
 		t: t, name: "limited", binary: binary, dir: t.TempDir(), to: record.NewRecorder(), addr: host.port(10_000), admin: host.port(10_100),
 		env: []string{fmt.Sprintf("GOMEMLIMIT=%d", scenario.MemoryFor(limitClients+limitComing))},
 	}
-	text := fmt.Sprintf("node: {name: %s}\nlisten: {address: %q}\nadmin: {address: %q}\norigin: {addresses: [%q]}\nlog: {level: warn}\n",
+	text := fmt.Sprintf("node: {name: %s}\nlistener: {address: %q}\nadmin: {address: %q}\nupstream: {addresses: [%q]}\nlog: {level: warn}\n",
 		n.name, n.addr, n.admin, l.origin.Addr())
 	if err := os.Mkdir(n.home(), 0o755); err != nil {
 		t.Fatal(err)

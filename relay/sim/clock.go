@@ -244,7 +244,7 @@ func (c *clocks) observe(e *record.Event) []check.Contradiction {
 		return nil
 	}
 	slept, woke := n.clock.lastSleep()
-	if woke.IsZero() || at.Sub(woke) >= config.Default().Cache.Hold || c.opened[e.Client].Before(woke) || c.answered(n, v.client.Key, e.Type, slept, woke) {
+	if woke.IsZero() || at.Sub(woke) >= config.Default().Cache.ConfirmTimeout || c.opened[e.Client].Before(woke) || c.answered(n, v.client.Key, e.Type, slept, woke) {
 		return nil
 	}
 	states := make(map[string]int)

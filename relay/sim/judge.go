@@ -17,7 +17,7 @@ const (
 	servedWithin = 2 * time.Second
 	// anywhereWithin is how long a client that goes from node to node may stay without
 	// configuration while there is a node that could serve it: for each node that cannot,
-	// the time until the client is sent away (listen.origin_timeout).
+	// the time until the client is sent away (downstream.upstream_timeout).
 	anywhereWithin = time.Minute
 	// calm is how long ago the last trouble of two nodes is when both must know what the
 	// other has: a lease, and the time of a round of hints.

@@ -38,7 +38,7 @@ func readHead(text string) (h tierHead, ok bool) {
 }
 
 // writesWithin is how long a new owner may take to write tier heads of what the control plane
-// has confirmed to it: well below the time for which it leaves others (tier.head_wait).
+// has confirmed to it: well below the time for which it leaves others (tier.newer_state_timeout).
 const writesWithin = 2 * time.Second
 
 // lookAtHeads judges what Redis has of keys that another node has claimed: a new owner that
@@ -131,7 +131,7 @@ const (
 	// written is how long an owner takes at most to write the tier head of a change.
 	written = 300 * time.Millisecond
 	// waitsForHead is for how long a client with newer content is not sent older, which a tier
-	// head proves to be older: a little less than tier.head_wait.
+	// head proves to be older: a little less than tier.newer_state_timeout.
 	waitsForHead = 4 * time.Second
 )
 

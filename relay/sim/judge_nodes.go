@@ -125,7 +125,7 @@ func (p *keysPage) ownedBy(node string) (key string, since time.Time) {
 }
 
 // retriesWithin is the longest pause before a node tries to reach the control plane again
-// (origin.backoff), with its jitter.
+// (upstream.backoff), with its jitter.
 const retriesWithin = 36 * time.Second
 
 // hasServed is a node other than one that has been well with the control plane for long since it

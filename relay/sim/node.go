@@ -109,28 +109,28 @@ func (n *node) config() *config.Config {
 	s := n.world.plan.Setup
 	cfg := config.Default()
 	cfg.Node.Name = n.name
-	cfg.Listen.Address, cfg.Admin.Address = n.at(clientPort), n.at(adminPort)
+	cfg.Listener.Address, cfg.Admin.Address = n.at(clientPort), n.at(adminPort)
 	if s.Polls > 0 {
 		cfg.REST.Address = n.at(pollPort)
 	}
-	cfg.Origin.Addresses, cfg.Origin.Variant = []string{n.world.originAddr}, config.Delta
+	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{n.world.originAddr}, config.Delta
 	if s.SotW {
-		cfg.Origin.Variant = config.SotW
+		cfg.Upstream.Variant = config.SotW
 	}
 	cfg.Tier.Redis.URL = "redis://" + redisAddr
 	cfg.Tier.Peer.Address, cfg.Tier.Peer.TokenFile = n.at(peerPort), n.world.tokenFile
 	cfg.Tier.Balance.Enabled = false
-	cfg.Cache.MaxRemovalPercent = 0
+	cfg.RemovalGuard.MaxPercent = 0
 	if hold := s.hold(); hold > 0 {
-		cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold = 50, hold
+		cfg.RemovalGuard.MaxPercent, cfg.RemovalGuard.Hold = 50, hold
 	}
 	switch s.Kept {
 	case "directory":
-		cfg.LastGood.Store, cfg.LastGood.Directory = config.StoreDirectory, "/kept"
+		cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory = config.StoreDirectory, "/kept"
 	case "redis":
-		cfg.LastGood.Store = config.StoreRedis
+		cfg.LastKnownGood.Store = config.StoreRedis
 	}
-	cfg.Drain.Time, cfg.Drain.Grace = 2*time.Second, time.Second
+	cfg.Drain.Duration, cfg.Drain.Grace = 2*time.Second, time.Second
 	return cfg
 }
 

@@ -27,8 +27,8 @@ type Setup struct {
 	Polls   int           // polling clients for each key, besides those
 	Size    int           // names of each type and key
 	SotW    bool          // the control plane speaks the state of the world, else delta
-	Guard   bool          // cache.max_removal_percent is 50
-	Kept    string        // last_good.store
+	Guard   bool          // removal_guard.max_percent is 50
+	Kept    string        // last_known_good.store
 	Length  time.Duration // until all faults end
 }
 

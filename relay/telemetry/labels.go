@@ -74,7 +74,7 @@ func labels() map[string][]Label {
 		"xdsrelay.tier.members":                    {label("state", "serving", "draining", "cut")},
 		"xdsrelay.tier.members.age":                {},
 		"xdsrelay.tier.clock.skew":                 {},
-		"xdsrelay.tier.config.differs":             {label("section", "aggregation", "authorize", "origin", "origin.addresses", "cache", "last_good", "tier")},
+		"xdsrelay.tier.config.differs":             {label("section", "aggregation", "authorization", "upstream", "upstream.addresses", "removal_guard", "last_known_good", "tier")},
 		"xdsrelay.tier.keys":                       {label("state", "owner", "follower", "alone", "for_peers")},
 		"xdsrelay.downstream.clients":              {},
 		"xdsrelay.downstream.states":               {typeLabel(), label("variant", "sotw", "delta"), label("state", "synced", "stale", "nacked", "not_sent", "unknown")},

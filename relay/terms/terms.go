@@ -25,23 +25,23 @@ import (
 // The parts, called by the section of the configuration that each is about.
 const (
 	partAggregation = "aggregation"
-	partAuthorize   = "authorize"
-	partOrigin      = "origin"
-	partAddresses   = "origin.addresses"
-	partCache       = "cache"
-	partLastGood    = "last_good"
+	partAuthorize   = "authorization"
+	partOrigin      = "upstream"
+	partAddresses   = "upstream.addresses"
+	partGuard       = "removal_guard"
+	partLastGood    = "last_known_good"
 	partTier        = "tier"
 )
 
 // Parts are all parts that there are, in order.
 func Parts() []string {
-	return []string{partAggregation, partAuthorize, partOrigin, partAddresses, partCache, partLastGood, partTier}
+	return []string{partAggregation, partAuthorize, partOrigin, partAddresses, partGuard, partLastGood, partTier}
 }
 
 // Terms are the parts, each in a form that is the same for the same meaning.
 type Terms map[string][]byte
 
-// Of are those of a configuration, and of the marks of the keys of last_good as they are
+// Of are those of a configuration, and of the marks of the keys of last_known_good as they are
 // now. What only one node has to know, such as ports, limits and files, is left out; so
 // are directories, which are places on a machine, and addresses where nodes may have their
 // own.
@@ -53,10 +53,10 @@ func Of(cfg *config.Config, marks []string) Terms {
 	}
 	var origins []origin
 	var addresses [][]string
-	for _, o := range append([]config.OtherOrigin{{Name: config.DefaultName, Origin: cfg.Origin}}, cfg.Origins...) {
+	for _, o := range cfg.AllUpstreams() {
 		one := origin{Name: o.Name, Directory: o.Directory != "", Types: sorted(o.Types), Authorities: sorted(o.Authorities), SeparateNames: sorted(o.SeparateNames)}
 		if !one.Directory {
-			one.Variant, one.Transport = string(o.Variant), string(o.Transport)
+			one.Variant, one.Transport = string(o.Variant), string(o.XDSVersion)
 		}
 		origins, addresses = append(origins, one), append(addresses, sorted(o.Addresses))
 	}
@@ -65,18 +65,18 @@ func Of(cfg *config.Config, marks []string) Terms {
 			Rules []aggregation.Rule
 			Types []string
 		}{cfg.Aggregation.Rules, sorted(cfg.Aggregation.PrivateTypes)}),
-		partAuthorize: written(append([]authorize.Rule{}, cfg.Authorize...)),
+		partAuthorize: written(append([]authorize.Rule{}, cfg.Authorization.Policy()...)),
 		partOrigin:    written(origins),
-		partCache:     written([]any{cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold}),
+		partGuard:     written([]any{cfg.RemovalGuard.MaxPercent, cfg.RemovalGuard.Hold}),
 		partTier:      written(cfg.Tier.Lease),
 	}
-	if !cfg.Tier.OwnAddresses {
+	if !cfg.Tier.OwnUpstreamAddresses {
 		t[partAddresses] = written(addresses)
 	}
-	if cfg.LastGood.Store == config.StoreRedis {
-		t[partLastGood] = written([]any{cfg.LastGood.Store, marks})
+	if cfg.LastKnownGood.Store == config.StoreRedis {
+		t[partLastGood] = written([]any{cfg.LastKnownGood.Store, marks})
 	} else {
-		t[partLastGood] = written([]any{cfg.LastGood.Store}) // what is kept is each one's own
+		t[partLastGood] = written([]any{cfg.LastKnownGood.Store}) // what is kept is each one's own
 	}
 	return t
 }

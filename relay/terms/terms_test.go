@@ -20,9 +20,9 @@ func TestTerms(t *testing.T) {
 	marks := []string{"k1:aa", "k0:bb"}
 	with := func(change func(*config.Config)) (*config.Config, map[string]string) {
 		cfg := config.Default()
-		cfg.Origin.Addresses = []string{"cp-0:18000", "cp-1:18000"}
-		cfg.LastGood.Store = config.StoreRedis
-		cfg.Origins = []config.OtherOrigin{{Name: "sds", Types: []string{"Secret"}, Origin: config.DefaultOrigin()}}
+		cfg.Upstream.Addresses = []string{"cp-0:18000", "cp-1:18000"}
+		cfg.LastKnownGood.Store = config.StoreRedis
+		cfg.Upstreams = append(cfg.AllUpstreams(), config.NamedUpstream{Name: "sds", Types: []string{"Secret"}, Upstream: config.DefaultUpstream()})
 		change(cfg)
 		return cfg, Of(cfg, marks).Sealed(salt)
 	}
@@ -36,19 +36,19 @@ func TestTerms(t *testing.T) {
 	}{
 		"a rule":                  {func(c *config.Config) { c.Aggregation.Rules = []aggregation.Rule{{Key: "node.id"}} }, []string{"aggregation"}},
 		"private types":           {func(c *config.Config) { c.Aggregation.PrivateTypes = []string{"Secret"} }, []string{"aggregation"}},
-		"who is let in":           {func(c *config.Config) { c.Authorize = []authorize.Rule{{Match: "true"}} }, []string{"authorize"}},
-		"another control plane":   {func(c *config.Config) { c.Origin.Addresses = []string{"other:1"} }, []string{"origin.addresses"}},
-		"another one for secrets": {func(c *config.Config) { c.Origins[0].Addresses = []string{"other:1"} }, []string{"origin.addresses"}},
-		"the order of addresses":  {func(c *config.Config) { c.Origin.Addresses = []string{"cp-1:18000", "cp-0:18000"} }, nil},
-		"the variant":             {func(c *config.Config) { c.Origin.Variant = config.SotW }, []string{"origin"}},
-		"what comes from where":   {func(c *config.Config) { c.Origins[0].Types = []string{"Runtime"} }, []string{"origin"}},
-		"a directory":             {func(c *config.Config) { c.Origin.Addresses, c.Origin.Directory = nil, "/etc/xds" }, []string{"origin", "origin.addresses"}},
-		"what may be removed":     {func(c *config.Config) { c.Cache.MaxRemovalPercent = 50 }, []string{"cache"}},
-		"no last good":            {func(c *config.Config) { c.LastGood.Store = config.StoreNone }, []string{"last_good"}},
+		"who is let in":           {func(c *config.Config) { c.Authorization.Rules = []authorize.Rule{{Match: "true"}} }, []string{"authorization"}},
+		"another control plane":   {func(c *config.Config) { c.Upstream.Addresses = []string{"other:1"} }, []string{"upstream.addresses"}},
+		"another one for secrets": {func(c *config.Config) { c.Upstreams[1].Addresses = []string{"other:1"} }, []string{"upstream.addresses"}},
+		"the order of addresses":  {func(c *config.Config) { c.Upstream.Addresses = []string{"cp-1:18000", "cp-0:18000"} }, nil},
+		"the variant":             {func(c *config.Config) { c.Upstream.Variant = config.SotW }, []string{"upstream"}},
+		"what comes from where":   {func(c *config.Config) { c.Upstreams[1].Types = []string{"Runtime"} }, []string{"upstream"}},
+		"a directory":             {func(c *config.Config) { c.Upstream.Addresses, c.Upstream.Directory = nil, "/etc/xds" }, []string{"upstream", "upstream.addresses"}},
+		"what may be removed":     {func(c *config.Config) { c.RemovalGuard.MaxPercent = 50 }, []string{"removal_guard"}},
+		"no last good":            {func(c *config.Config) { c.LastKnownGood.Store = config.StoreNone }, []string{"last_known_good"}},
 		"the lease":               {func(c *config.Config) { c.Tier.Lease += time.Second }, []string{"tier"}},
 		"what is its own": {func(c *config.Config) {
-			c.Node.Name, c.Listen.Address, c.Tier.Peer.Address, c.Limits.Streams, c.Log.Level = "b", ":1", ":2", 7, config.LevelDebug
-			c.LastGood.KeysFile, c.Origin.TLS.CertFile, c.Cache.Linger = "elsewhere", "elsewhere", time.Hour
+			c.Node.Name, c.Listener.Address, c.Tier.Peer.Address, c.Limits.MaxStreams, c.Log.Level = "b", ":1", ":2", 7, config.LevelDebug
+			c.LastKnownGood.EncryptionKeysFile, c.Upstream.TLS.CertFile, c.Cache.Linger = "elsewhere", "elsewhere", time.Hour
 		}, nil},
 	} {
 		_, other := with(tc.change)
@@ -67,7 +67,7 @@ func TestTerms(t *testing.T) {
 	if other := Of(cfg, []string{"k0:bb"}).Sealed(salt); len(Compare(map[string]map[string]string{"a": usual, "b": other})) != 1 {
 		t.Error("other keys of last_good do not show")
 	}
-	cfg, own := with(func(c *config.Config) { c.Tier.OwnAddresses, c.Origin.Addresses = true, []string{"near:1"} })
+	cfg, own := with(func(c *config.Config) { c.Tier.OwnUpstreamAddresses, c.Upstream.Addresses = true, []string{"near:1"} })
 	if _, told := own[partAddresses]; told || len(Compare(map[string]map[string]string{"a": usual, "b": own})) != 0 {
 		t.Error("addresses are compared where a node may have its own")
 	}

@@ -24,7 +24,7 @@ const (
 	asked
 )
 
-// Times of a search. With the time for which restored content is held back (cache.hold) added, they
+// Times of a search. With the time for which restored content is held back (cache.confirm_timeout) added, they
 // stay below the two seconds within which each client gets content that any node holds.
 const (
 	// patience is how long the first attempt to reach the origin may take before other nodes are

@@ -238,7 +238,7 @@ func (d *Directory) read(name string) ([]byte, error) {
 	defer f.Close()
 	sealed, err := io.ReadAll(io.LimitReader(f, int64(d.max)+1))
 	if err == nil && len(sealed) > d.max {
-		err = fmt.Errorf("%s: it is larger than last_good.max_size", path)
+		err = fmt.Errorf("%s: it is larger than last_known_good.max_size", path)
 	}
 	return sealed, err
 }

@@ -190,7 +190,7 @@ func testHoldsSecrets(t *testing.T, encrypted bool) {
 			if strings.Contains(string(sealed), "CANARY") || (sealed != nil) != (kept || encrypted) {
 				t.Errorf("%d resources: %d bytes are kept", len(all), len(sealed))
 			}
-			if n := r.log.count("last_good.keys_file"); n != lines && !encrypted {
+			if n := r.log.count("last_known_good.encryption_keys_file"); n != lines && !encrypted {
 				t.Errorf("the log says %d times what to do, expected %d:\n%s", n, lines, r.log)
 			}
 		}

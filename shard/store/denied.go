@@ -39,7 +39,7 @@ var denials = []denial{
 	{"cluster support disabled", "the server is not part of a cluster", "set tier.redis.mode: standalone, or correct tier.redis.url"},
 	{"MOVED ", "the server is part of a cluster", "set tier.redis.mode: cluster"},
 	{"READONLY", "the server is a replica and accepts no writes", "point tier.redis.url at the primary, or at sentinels with tier.redis.mode: sentinel"},
-	{"OOM ", "Redis is full", "raise maxmemory in Redis, or lower last_good.max_size"},
+	{"OOM ", "Redis is full", "raise maxmemory in Redis, or lower last_known_good.max_size"},
 }
 
 // deniedBy returns the denial that explains an error; false if there is none.

@@ -24,9 +24,9 @@ func TestBehindARelay(t *testing.T) {
 	go func() { ended <- serve(ctx, l, next) }()
 
 	cfg := config.Default()
-	cfg.Origin.Addresses = []string{l.Addr().String()}
-	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", ""
-	cfg.Drain.Time, cfg.Drain.Grace = 0, 0
+	cfg.Upstream.Addresses = []string{l.Addr().String()}
+	cfg.Listener.Address, cfg.Admin.Address = "127.0.0.1:0", ""
+	cfg.Drain.Duration, cfg.Drain.Grace = 0, 0
 	node, err := relay.New(cfg, relay.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -48,20 +48,20 @@ func readClient(path string) {
 // fileFields are configurations by a field of them that names a file: {file} is that
 // file, and {dir} has good ones. A field that names a file and is not here fails the test.
 var fileFields = map[string]string{
-	"Certificates.cert_file":       `listen: {address: "127.0.0.1:0", tls: {cert_file: {file}, key_file: {dir}/key.pem}}`,
-	"Certificates.key_file":        `listen: {address: "127.0.0.1:0", tls: {cert_file: {dir}/cert.pem, key_file: {file}}}`,
-	"Certificates.ca_file":         `listen: {address: "127.0.0.1:0", tls: {cert_file: {dir}/cert.pem, key_file: {dir}/key.pem, ca_file: {file}}}`,
-	"Certificates.spiffe_bundles":  `listen: {address: "127.0.0.1:0", tls: {cert_file: {dir}/cert.pem, key_file: {dir}/key.pem, spiffe_bundles: {example.org: {file}}}}`,
-	"Origin.token_file":            `origin: {addresses: ["127.0.0.1:1"], tls: {enabled: true}, token_file: {file}}`,
-	"Admin.token_file":             `admin: {address: "127.0.0.1:0", token_file: {file}}`,
-	"Admin.read_token_file":        `admin: {address: "127.0.0.1:0", token_file: {dir}/token, read_token_file: {file}}`,
-	"Redis.password_file":          `tier: {redis: {url: "redis://127.0.0.1:1", password_file: {file}}, peer: {address: "127.0.0.1:0"}}`,
-	"Redis.sentinel_password_file": `tier: {redis: {url: "redis://127.0.0.1:1", mode: sentinel, master: m, sentinel_password_file: {file}}, peer: {address: "127.0.0.1:0"}}`,
-	"Peer.token_file":              `tier: {members: [a=127.0.0.1:1, b=127.0.0.1:2], peer: {address: "127.0.0.1:0", advertise: "127.0.0.1:1", token_file: {file}}}`,
-	"LastGood.keys_file":           `last_good: {store: directory, directory: {dir}/kept, keys_file: {file}}`,
+	"Certificates.cert_file":             `listener: {address: "127.0.0.1:0", tls: {cert_file: {file}, key_file: {dir}/key.pem}}`,
+	"Certificates.key_file":              `listener: {address: "127.0.0.1:0", tls: {cert_file: {dir}/cert.pem, key_file: {file}}}`,
+	"Certificates.ca_file":               `listener: {address: "127.0.0.1:0", tls: {cert_file: {dir}/cert.pem, key_file: {dir}/key.pem, ca_file: {file}}}`,
+	"Certificates.spiffe_bundles":        `listener: {address: "127.0.0.1:0", tls: {cert_file: {dir}/cert.pem, key_file: {dir}/key.pem, spiffe_bundles: {example.org: {file}}}}`,
+	"Upstream.token_file":                `upstream: {addresses: ["127.0.0.1:1"], tls: {enabled: true}, token_file: {file}}`,
+	"Admin.token_file":                   `admin: {address: "127.0.0.1:0", token_file: {file}}`,
+	"Admin.read_token_file":              `admin: {address: "127.0.0.1:0", token_file: {dir}/token, read_token_file: {file}}`,
+	"Redis.password_file":                `tier: {redis: {url: "redis://127.0.0.1:1", password_file: {file}}, peer: {address: "127.0.0.1:0"}}`,
+	"Redis.sentinel_password_file":       `tier: {redis: {url: "redis://127.0.0.1:1", mode: sentinel, master_name: m, sentinel_password_file: {file}}, peer: {address: "127.0.0.1:0"}}`,
+	"Peer.token_file":                    `tier: {nodes: [a=127.0.0.1:1, b=127.0.0.1:2], peer: {address: "127.0.0.1:0", advertise_address: "127.0.0.1:1", token_file: {file}}}`,
+	"LastKnownGood.encryption_keys_file": `last_known_good: {store: directory, directory: {dir}/kept, encryption_keys_file: {file}}`,
 	// These have rows of their own: see fileRows.
-	"Origin.directory": "", "LastGood.directory": "", // see shelf
-	"Origin.watched_directory": "", // of which nothing is read
+	"Upstream.directory": "", "LastKnownGood.directory": "", // see shelf
+	"Upstream.watched_directory": "", // of which nothing is read
 }
 
 // fieldsWithFiles are the fields of the configuration that name a file or a directory, with
@@ -159,7 +159,7 @@ func fileRows(t *testing.T, n *node, all bool) (rows []row) {
 			})
 		}
 	}
-	const base = "admin: {address: \"\"}\nmetrics: {address: \"\"}\nlisten: {address: \"127.0.0.1:0\"}\norigin: {addresses: [\"127.0.0.1:1\"]}\n"
+	const base = "admin: {address: \"\"}\nmetrics: {address: \"\"}\nlistener: {address: \"127.0.0.1:0\"}\nupstream: {addresses: [\"127.0.0.1:1\"]}\n"
 	without := func(section string) *strings.Builder {
 		var b strings.Builder
 		for line := range strings.Lines(base) {
@@ -211,8 +211,8 @@ func fileRows(t *testing.T, n *node, all bool) (rows []row) {
 	}
 	return append(rows, resourceRows(t, all, func(t *testing.T, directory string) {
 		t.Helper()
-		b := without("origin")
-		fmt.Fprintf(b, "origin: {directory: %s}\n", directory)
+		b := without("upstream")
+		fmt.Fprintf(b, "upstream: {directory: %s}\n", directory)
 		read(t, b.String())
 	})...)
 }

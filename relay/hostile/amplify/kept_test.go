@@ -101,11 +101,11 @@ func (s *shelf) visit(t *testing.T, spoil func(key string) []byte) int {
 	return len(b)
 }
 
-// rows are the rows of the files in last_good.directory: of records that differ from one that
+// rows are the rows of the files in last_known_good.directory: of records that differ from one that
 // the node has written in one field, and of files that are none.
 func (s *shelf) rows(t *testing.T, all bool) (rows []row) {
 	t.Helper()
-	const surface, message = "files", "last_good.directory"
+	const surface, message = "files", "last_known_good.directory"
 	rows = spoiledRecords(t, surface, message, s.record, all, func(t *testing.T, spoil func(key string) []byte) (size int) {
 		t.Helper()
 		s.visit(t, func(key string) []byte {

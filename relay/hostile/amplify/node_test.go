@@ -49,34 +49,34 @@ const (
 // config is the shipped one, with all that can be served.
 func (s setup) config() *config.Config {
 	cfg := config.Default()
-	for _, address := range []*string{&cfg.Listen.Address, &cfg.Admin.Address, &cfg.Metrics.Address} {
+	for _, address := range []*string{&cfg.Listener.Address, &cfg.Admin.Address, &cfg.Metrics.Address} {
 		*address = "127.0.0.1:0"
 	}
 	cfg.Node.Name = "node"
-	cfg.Listen.V2, cfg.Listen.ClientStatus, cfg.Listen.Reflection = true, true, true
-	cfg.Origin.Addresses = []string{s.Origin}
-	cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max, cfg.Origin.Backoff.Jitter = 10*time.Millisecond, 20*time.Millisecond, 0
+	cfg.Downstream.XDSV2, cfg.Downstream.CSDS, cfg.Downstream.Reflection = true, true, true
+	cfg.Upstream.Addresses = []string{s.Origin}
+	cfg.Upstream.Backoff.Initial, cfg.Upstream.Backoff.Max, cfg.Upstream.Backoff.Jitter = 10*time.Millisecond, 20*time.Millisecond, 0
 	if s.Delta {
-		cfg.Origin.Variant = config.Delta
+		cfg.Upstream.Variant = config.Delta
 	} else {
-		cfg.Origin.Variant = config.SotW
+		cfg.Upstream.Variant = config.SotW
 	}
-	cfg.Authorize = []authorize.Rule{{Name: "the fleet", Match: `peer.address != "" && node.cluster != "` + strangerKey + `"`}}
+	cfg.Authorization.Rules = []authorize.Rule{{Name: "the fleet", Match: `peer.address != "" && node.cluster != "` + strangerKey + `"`}}
 	cfg.Cache.Linger = 0 // what one row has asked for is no matter of the next
 	if s.Polls {
-		cfg.REST.Address, cfg.REST.Hold, cfg.Cache.Linger = "127.0.0.1:0", 10*time.Millisecond, time.Second
+		cfg.REST.Address, cfg.REST.PollTimeout, cfg.Cache.Linger = "127.0.0.1:0", 10*time.Millisecond, time.Second
 	}
-	cfg.Drain.Time, cfg.Drain.Grace = 0, time.Second
+	cfg.Drain.Duration, cfg.Drain.Grace = 0, time.Second
 	if len(s.Tier) > 0 || s.Redis != "" {
 		cfg.Tier.Peer.Address, cfg.Tier.Lease = "127.0.0.1:0", time.Second
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = s.Redis, 10*time.Second
-		cfg.LastGood.Store, cfg.LastGood.Delay = config.StoreRedis, 100*time.Millisecond
+		cfg.LastKnownGood.Store, cfg.LastKnownGood.WriteDelay = config.StoreRedis, 100*time.Millisecond
 	}
 	if len(s.Tier) > 0 {
-		cfg.Tier.Members = append([]string{cfg.Node.Name + "=127.0.0.1:1"}, s.Tier...) // where nobody asks for it
+		cfg.Tier.Nodes = append([]string{cfg.Node.Name + "=127.0.0.1:1"}, s.Tier...) // where nobody asks for it
 	}
 	if s.LastGood != "" {
-		cfg.LastGood.Store, cfg.LastGood.Directory, cfg.LastGood.Delay = config.StoreDirectory, s.LastGood, 100*time.Millisecond
+		cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, s.LastGood, 100*time.Millisecond
 	}
 	return cfg
 }

@@ -20,7 +20,7 @@ import (
 type deleteOnlyIfDeleted struct{}
 
 const (
-	// absentAfter is origin.absent_after of the nodes.
+	// absentAfter is upstream.resource_timeout of the nodes.
 	absentAfter = 15 * time.Second
 	// removalsWait is how long removals of the first answer may wait for other types.
 	removalsWait = 5 * time.Second

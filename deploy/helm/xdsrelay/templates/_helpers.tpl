@@ -56,7 +56,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or .Values.tier.redis.urlSecret.name (dig "tier" "redis" "url" "" .Values.config) -}}yes{{- end -}}
 {{- end -}}
 
-{{/* "yes" where a port for clients, "listen" or "rest", has no TLS. */}}
+{{/* "yes" where a port for clients, "listener" or "rest", has no TLS. */}}
 {{- define "xdsrelay.plaintext" -}}
 {{- if not (or (include "xdsrelay.tlsSecret" .root) (dig .of "tls" "" .root.Values.config)) -}}yes{{- end -}}
 {{- end -}}
@@ -66,7 +66,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if not (or (include "xdsrelay.peerSecret" .) (dig "tier" "peer" "tls" "" .Values.config)) -}}yes{{- end -}}
 {{- end -}}
 
-{{/* How clients are let in, by "listen" or "rest". */}}
+{{/* How clients are authenticated, by "listener" or "rest". */}}
 {{- define "xdsrelay.serverTLS" -}}
 {{- if include "xdsrelay.tlsSecret" .root -}}
 tls:
@@ -76,7 +76,7 @@ tls:
   ca_file: /etc/xdsrelay/tls/ca.crt
   {{- end }}
 {{- else if include "xdsrelay.plaintext" . -}}
-plaintext: true
+allow_plaintext: true
 {{- end -}}
 {{- end -}}
 
@@ -94,17 +94,17 @@ plaintext: true
 
 {{/* What the chart knows of the configuration. */}}
 {{- define "xdsrelay.known" -}}
-listen:
+listener:
   address: :{{ .Values.ports.xds }}
-  {{- include "xdsrelay.serverTLS" (dict "root" . "of" "listen") | nindent 2 }}
+  {{- include "xdsrelay.serverTLS" (dict "root" . "of" "listener") | nindent 2 }}
 {{- if .Values.ports.rest }}
 rest:
   address: :{{ .Values.ports.rest }}
   {{- include "xdsrelay.serverTLS" (dict "root" . "of" "rest") | nindent 2 }}
 {{- end }}
-cache:
-  # A control plane that has lost its data must not empty the fleet at once.
-  max_removal_percent: 50
+removal_guard:
+  # A control plane that has lost its data must not remove everything from all clients.
+  max_percent: 50
 {{- if include "xdsrelay.tier" . }}
 tier:
   redis:
@@ -133,29 +133,36 @@ tier:
       ca_file: /etc/xdsrelay/peer-tls/ca.crt
       server_name: {{ include "xdsrelay.fullname" . }}-peers.{{ .Release.Namespace }}.svc
     {{- else if include "xdsrelay.peerPlaintext" . }}
-    plaintext: true
+    allow_plaintext: true
     {{- end }}
     {{- if .Values.tier.peer.tokenSecret.name }}
     token_file: /etc/xdsrelay/peer-token/token
     {{- end }}
 {{- end }}
 {{- if .Values.lastGood.keysSecret.name }}
-last_good:
-  keys_file: /etc/xdsrelay/last-good/keys
+last_known_good:
+  encryption_keys_file: /etc/xdsrelay/last-good/keys
 {{- end }}
 admin:
   address: 127.0.0.1:19000
 metrics:
   address: :{{ .Values.ports.metrics }}
 drain:
-  time: {{ .Values.drain.seconds }}s
+  duration: {{ .Values.drain.seconds }}s
   grace: {{ .Values.drain.graceSeconds }}s
 log:
   format: json
 {{- end -}}
 
+{{/* All of the configuration. A configuration has either a section listener or a list:
+with config.listeners the port of the chart is the first of the list. */}}
 {{- define "xdsrelay.config" -}}
-{{- mergeOverwrite (fromYaml (include "xdsrelay.known" .)) (deepCopy .Values.config) | toYaml -}}
+{{- $all := mergeOverwrite (fromYaml (include "xdsrelay.known" .)) (deepCopy .Values.config) -}}
+{{- if .Values.config.listeners -}}
+{{- $own := merge (dict "name" "default") $all.listener -}}
+{{- $all = set (unset $all "listener") "listeners" (prepend .Values.config.listeners $own) -}}
+{{- end -}}
+{{- toYaml $all -}}
 {{- end -}}
 
 {{/* The same without what a relay takes while it runs: all but the rules of aggregation,
@@ -166,14 +173,14 @@ which move no client that is there. */}}
 
 {{/* What cannot work is said before anything is installed. */}}
 {{- define "xdsrelay.check" -}}
-{{- if and (not .Values.existingConfigMap) (not (dig "origin" "addresses" "" .Values.config)) (not (dig "origin" "directory" "" .Values.config)) -}}
-{{- fail "config.origin has to say where configuration comes from: --set 'config.origin.addresses={control-plane.example:18000}'" -}}
+{{- if and (not .Values.existingConfigMap) (not .Values.config.upstreams) (not (dig "upstream" "addresses" "" .Values.config)) (not (dig "upstream" "directory" "" .Values.config)) -}}
+{{- fail "config.upstream has to name the control plane: --set 'config.upstream.addresses={control-plane.example:18000}'" -}}
 {{- end -}}
 {{- if hasKey .Values.config "drain" -}}
 {{- fail "the pod's time to end is worked out from drain.seconds and drain.graceSeconds: set those instead of config.drain" -}}
 {{- end -}}
 {{- $root := . -}}
-{{- range $of, $port := dict "listen" "xds" "rest" "rest" "metrics" "metrics" -}}
+{{- range $of, $port := dict "listener" "xds" "rest" "rest" "metrics" "metrics" -}}
 {{- $address := dig $of "address" "" $root.Values.config -}}
 {{- if and $address (not (hasSuffix (printf ":%v" (get $root.Values.ports $port)) $address)) -}}
 {{- fail (printf "config.%s.address has another port than the pods: set ports.%s instead" $of $port) -}}
@@ -194,8 +201,8 @@ which move no client that is there. */}}
 {{- if and .Values.tls.clientAuth (not (include "xdsrelay.tlsSecret" .)) -}}
 {{- fail "tls.clientAuth needs certificates: set tls.secretName or certManager.enabled" -}}
 {{- end -}}
-{{- if and .Values.tls.clientAuth (not .Values.existingConfigMap) (not (dig "authorize" "" .Values.config)) -}}
-{{- fail "where clients show certificates, config.authorize has to say who may be what: rules, or the word any" -}}
+{{- if and .Values.tls.clientAuth (not .Values.existingConfigMap) (not (dig "authorization" "rules" "" .Values.config)) (not (dig "authorization" "allow_any" "" .Values.config)) -}}
+{{- fail "with tls.clientAuth, config.authorization needs rules, or allow_any: true to allow every client with a certificate" -}}
 {{- end -}}
 {{- if and .Values.autoscaling.enabled (ne .Values.kind "Deployment") -}}
 {{- fail "autoscaling is for kind: Deployment" -}}
