@@ -193,7 +193,7 @@ func TestMemoryIsShort(t *testing.T) {
 		if err == nil {
 			return false
 		}
-		refusedWith(t, s, codes.ResourceExhausted, "% of this node's memory are in use: the limit is 50 (limits.max_memory_percent)")
+		refusedWith(t, s, codes.ResourceExhausted, "% of this node's memory limit is in use: the limit is 50 (limits.max_memory_percent)")
 		return true
 	})
 	<-shrunk

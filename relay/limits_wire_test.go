@@ -288,7 +288,7 @@ func TestLimitOfNewStreams(t *testing.T) {
 		return err != nil
 	})
 	rest()
-	if !strings.Contains(err.Error(), codes.ResourceExhausted.String()) || !strings.Contains(err.Error(), "streams are not in sync yet, as many as this node brings in sync within 1m0s: the limit is ") ||
+	if !strings.Contains(err.Error(), codes.ResourceExhausted.String()) || !strings.Contains(err.Error(), "streams are not in sync yet, which is what this node can bring in sync within 1m0s: the limit is ") ||
 		!strings.Contains(err.Error(), "(limits.max_new_streams)") {
 		t.Errorf("told %v", err)
 	}

@@ -252,15 +252,15 @@ func (n *Node) wake(subs []*cache.Subscription) {
 func (n *Node) massRemoval(m cache.MassRemoval) {
 	about := []any{"key", string(m.Group.Key), "type", m.Type.URL, "origin", m.Origin, "removals", m.Removals, "of", m.Of}
 	if !m.HeldBack {
-		n.part(logs.Origin).Warn("an origin has removed most of a complete set, and so have the clients; removal_guard.max_percent would hold such removals back", about...)
+		n.part(logs.Origin).Warn("the control plane removed most of a complete set, and clients followed; removal_guard.max_percent would have held the removals back", about...)
 		return
 	}
-	n.part(logs.Origin).Warn("removals are held back: an origin has removed more than removal_guard.max_percent allows", append(about, "hold", n.cfg.RemovalGuard.Hold)...)
+	n.part(logs.Origin).Warn("removal guard engaged: the control plane removed more than removal_guard.max_percent allows", append(about, "hold", n.cfg.RemovalGuard.Hold)...)
 }
 
 // namesNear warns before the clients of a key are refused for the size of their names.
 func (n *Node) namesNear(c cache.NamesNear) {
-	n.part(logs.Origin).Warn("the names that clients of a key ask for come close to upstream.max_names_size; names without a resource of the clients that ask for most are dropped first, then clients with more are refused",
+	n.part(logs.Origin).Warn("the subscribed names of a key are close to upstream.max_names_size; names without a resource of the clients that ask for most are dropped first, then clients with more are refused",
 		"key", string(c.Group.Key), "type", c.Type.URL, "origin", c.Stream.Origin, "bytes", c.Bytes, "limit", c.Bound)
 }
 

@@ -58,7 +58,7 @@ func (s *strangers) add(authority string) {
 	}
 	s.seen[authority] = struct{}{}
 	// The caller holds the lock of a table, for which nothing may wait.
-	go s.log.Warn("a client asked for names of an authority that no control plane is configured for; they do not exist for it; add it to upstream.authorities",
+	go s.log.Warn("a client subscribed to names of an authority without a configured control plane; they do not exist for it; add the authority to upstream.authorities",
 		"authority", strings.ToValidUTF8(authority[:min(len(authority), 256)], "?"))
 }
 
@@ -67,7 +67,7 @@ func (s *strangers) problems() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a := range s.seen {
-		all = append(all, fmt.Sprintf("clients asked for names of authority %q, which no control plane is configured for (upstream.authorities)", a[:min(len(a), 256)]))
+		all = append(all, fmt.Sprintf("clients subscribed to names of authority %q, which has no configured control plane (upstream.authorities)", a[:min(len(a), 256)]))
 	}
 	slices.Sort(all)
 	return all

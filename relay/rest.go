@@ -64,7 +64,7 @@ func (n *Node) buildPolling() (err error) {
 		},
 		drain: func(ctx context.Context) {
 			if err := server.Drain(ctx, n.settings.drain().Duration); err != nil {
-				n.log.Warn("polls are left after the drain time and are cut off")
+				n.log.Warn("drain time is over: canceling remaining polls")
 			}
 		},
 		stop: func() {

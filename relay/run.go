@@ -111,7 +111,7 @@ func (n *Node) drainStreams(ctx context.Context) {
 		n.grpc.GracefulStop() // ends when the last stream has
 	}()
 	if err := n.fanout.Drain(ctx, d.Duration); err != nil {
-		n.log.Warn("streams are left after the drain time and are cut off", "streams", n.fanout.Count())
+		n.log.Warn("drain time is over: canceling remaining streams", "streams", n.fanout.Count())
 	} else {
 		// Streams of other services, such as health checks, have the grace time.
 		timer := time.NewTimer(d.Grace)

@@ -185,7 +185,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A stream counts as starting until it is in sync, has ended, or is so old that it waits for
+// A stream counts as starting until it is in sync, has exited, or is so old that it waits for
 // something else.
 func TestArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

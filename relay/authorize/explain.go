@@ -65,7 +65,7 @@ func (p *Policy) Explain(node *corev3.Node, peer aggregation.Peer) Explanation {
 // String is the explanation for a terminal.
 func (ex Explanation) String() string {
 	if len(ex.Rules) == 0 {
-		return "authorization: {rules: any client is let in}\n"
+		return "authorization: allows any client\n"
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

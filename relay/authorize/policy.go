@@ -99,7 +99,7 @@ func Compile(list []Rule) (*Policy, error) {
 // compileMatch compiles a rule's expression; nil after a mistake.
 func compileMatch(env *aggregation.Env, config Rule) (*aggregation.Condition, []aggregation.Issue) {
 	if strings.TrimSpace(config.Match) == "" {
-		return nil, []aggregation.Issue{{Message: `is missing, expected a CEL expression like peer.spiffe_id == "spiffe://corp/ns/" + node.cluster; to allow every client, set authorization.allow_any: true`}}
+		return nil, []aggregation.Issue{{Message: `is missing, expected a CEL expression like peer.spiffe_id == "spiffe://corp/ns/" + node.cluster; to allow every client, set allow_any in authorization`}}
 	}
 	c, issues := env.Condition(config.Match)
 	if c != nil && !config.Deny && !c.ReadsClient() {

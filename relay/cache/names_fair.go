@@ -13,7 +13,7 @@ import (
 // of a client that asks for less.
 
 // reasonYield is the error for clients that ask for a name that has yielded.
-const reasonYield = "the names of this key exceed upstream.max_names_size; this one was dropped for those of clients with fewer names"
+const reasonYield = "the names of this key exceed upstream.max_names_size; this name was dropped in favor of clients with fewer names"
 
 // yieldTries is how often room is made for an edit: other clients may use it meanwhile.
 const yieldTries = 3

@@ -105,7 +105,7 @@ func (m Members) absences() (all []Warning) {
 				w.Text += fmt.Sprintf("; it last had %s", count(one.Clients, "stream"))
 			}
 		case one.Draining:
-			w.Text = fmt.Sprintf("Node %s, which tier.nodes names, has ended", one.Name)
+			w.Text = fmt.Sprintf("Node %s, which tier.nodes names, has exited", one.Name)
 		default:
 			w.Level, w.Text = levelError, fmt.Sprintf("Node %s, which tier.nodes names, does not answer", one.Name)
 		}

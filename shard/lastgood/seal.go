@@ -31,11 +31,11 @@ var (
 	errUnknownKey  = errors.New("it is encrypted with a key that is not in the keys file")
 	errNotOpened   = errors.New("it was changed, or encrypted with another key of the same ID, or is of another tier, key or type")
 	errTooLarge    = errors.New("it is larger than last_known_good.max_size, or than four times that before it is compressed")
-	errBomb        = errors.New("uncompressed it is larger than any record, which have at most four times last_known_good.max_size")
-	errPacked      = errors.New("it cannot be uncompressed")
-	errUnencrypted = errors.New("it is only kept encrypted, and there are no keys")
+	errBomb        = errors.New("uncompressed it is larger than any record, which has at most four times last_known_good.max_size")
+	errPacked      = errors.New("it cannot be decompressed")
+	errUnencrypted = errors.New("it is only stored encrypted, and no keys are configured")
 
-	errHoldsSecrets = errors.New("a resource holds what may be secret, which is only kept encrypted, and there are no keys: expected last_known_good.encryption_keys_file")
+	errHoldsSecrets = errors.New("a resource has content that may be secret and is only stored encrypted, and no keys are configured: set last_known_good.encryption_keys_file")
 )
 
 // sealer seals and opens the records of one tier. Its methods are safe for concurrent use.

@@ -54,7 +54,7 @@ const (
 	Up
 	// Down: it has ended, or an attempt has failed, or the owner has lost the control plane.
 	Down
-	// Borrowed and Returned: the stream to the control plane, or to the owner, has ended, and the
+	// Borrowed and Returned: the stream to the control plane, or to the owner, has exited, and the
 	// next one is to the owner, or to the control plane.
 	Borrowed
 	Returned
