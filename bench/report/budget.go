@@ -26,6 +26,7 @@ const (
 	// TimesParts: its ratio to the sum of its parts: that of the first case with the same
 	// variant, and what the floor takes more here than there.
 	TimesParts
+	TimesSync // its ratio to that of the same case's step "sync", the first sync
 	// EachStuck: what each stuck client adds to the metric, which is one per
 	// client, against the first case with the same variant.
 	EachStuck
@@ -58,6 +59,10 @@ func Budgets() []Budget {
 		{"CPU per client for first sync", "sync", "sync", CPUPerClient, "", TimesFloor, 1.3},
 		{"p99 of propagation", "clients", "one", P99, "", TimesFloor, 1.2},
 		{"resources resent in a warm storm", "storm", "warm", ResentPerClient, "delta", AtMost, 0},
+		{"CPU of a return with versions, against a first sync", "delta-return", "warm", CPUPerClient, "", TimesSync, 1},
+		{"CPU of a return with versions after a change of 1 %, against a first sync", "delta-return", "changed", CPUPerClient, "", TimesSync, 1},
+		{"resources resent to clients that return with versions", "delta-return", "warm", ResentPerClient, "", AtMost, 0},
+		{"resources resent to clients that return with versions after a change of 1 %", "delta-return", "changed", ResentPerClient, "", AtMost, 0},
 		{"origin responses per change and key", "keys", "one", OriginResponses, "", AtMostKeys, 1},
 		{"origin responses per change and key", "clients", "one", OriginResponses, "", AtMostKeys, 1},
 		{"p99 of the others, with slow or stuck clients", "slow", "one", P99, "", TimesFirst, noise},
@@ -161,6 +166,12 @@ func (b *Budget) judge(s *Summary, c *CaseSummary) (Verdict, bool) {
 		}
 		measured = cell.Median / (base.Median + floor.Median - alike.Median)
 		v.Limit, unit = fmt.Sprintf("%g × handshake and sync", b.Limit), "×"
+	case TimesSync:
+		sync, _ := c.cell(s.Targets, RelayTarget, "sync", b.Metric)
+		if sync == nil || sync.Median <= 0 {
+			return v, false
+		}
+		measured, v.Limit, unit = cell.Median/sync.Median, fmt.Sprintf("%g × first sync", b.Limit), "×"
 	case EachStuck:
 		if base == nil || c.setup.StuckClients() == 0 {
 			return v, false
@@ -219,6 +230,8 @@ func (b *Budget) LimitText() string {
 		return fmt.Sprintf("≤ %g × the first setup and what the floor takes more than there", b.Limit)
 	case TimesFirst:
 		return fmt.Sprintf("≤ %g × the first setup", b.Limit)
+	case TimesSync:
+		return fmt.Sprintf("≤ %g × the first sync", b.Limit)
 	case EachStuck:
 		return "≤ " + unit.Format(b.Limit) + " for each stuck client"
 	}

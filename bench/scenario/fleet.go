@@ -118,15 +118,10 @@ func (f *fleetChild) await(ctx context.Context, revision uint64, change *content
 	return f.reached(r, err)
 }
 
-// storm lets so many clients connect anew over a time, 0 for all, and waits until
-// all hold everything.
-func (f *fleetChild) storm(ctx context.Context, clients int, cold bool, over, timeout time.Duration) (time.Duration, error) {
-	args := fleet.StormArgs{Storm: fleet.Storm{Versions: "warm", Over: over, Links: clients}, Timeout: timeout}
-	if cold {
-		args.Versions = "cold"
-	}
+// storm lets clients connect anew, and waits until all hold everything.
+func (f *fleetChild) storm(ctx context.Context, s fleet.Storm, timeout time.Duration) (time.Duration, error) {
 	var r fleet.Stormed
-	err := f.child.Call(ctx, fleet.OrderStorm, args, &r)
+	err := f.child.Call(ctx, fleet.OrderStorm, fleet.StormArgs{Storm: s, Timeout: timeout}, &r)
 	return f.reached(r.Reached, err)
 }
 

@@ -50,6 +50,8 @@ type Step struct {
 	Count    int
 	// Cold says that a storm's clients come without the versions that they had.
 	Cold bool
+	// Percent is how much of the resources changes while the clients of a storm are away.
+	Percent int
 	// Partial says that it is no failure if some clients do not get what they
 	// wait for in the time For.
 	Partial bool

@@ -38,6 +38,11 @@ func TestTable(t *testing.T) {
 			for _, setup := range s.Setups {
 				variants[s.Name] = append(variants[s.Name], setup.Variant)
 				spec := specOf(setup)
+				if step.Percent > 0 {
+					if change := changeOf(step.Percent, setup.Resources); change.Validate(&spec) != nil || step.Do != Storm {
+						t.Errorf("%s, %s: a change of %+v", s.Name, step, change)
+					}
+				}
 				if step.Do == Change {
 					if err := step.Change.Validate(&spec); err != nil || step.Interval <= 0 || step.Count <= 0 {
 						t.Errorf("%s, %s: %d changes each %v: %v", s.Name, step, step.Count, step.Interval, err)

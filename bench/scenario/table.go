@@ -114,6 +114,17 @@ func All() []Scenario {
 			},
 		},
 		{
+			Name: "delta-return", Answers: "What does a client cost that comes back with versions, when nothing has changed or 1 % has, compared with its first sync and with a return without versions?",
+			Setups:  replace([]report.Setup{usual}, []int{100, 1000}, func(s *report.Setup, n int) { s.Resources = n }),
+			Targets: []string{report.OriginTarget, report.RelayTarget},
+			Steps: []Step{
+				syncStep,
+				{Name: "warm", Do: Storm},
+				{Name: "changed", Do: Storm, Percent: 1},
+				{Name: "cold", Do: Storm, Cold: true},
+			},
+		},
+		{
 			Name: "reconnect", Answers: "What does it take to bring 5,000 clients back that were cut off all at once, while 1,000 stay, and what if the relay refuses most of them at first?",
 			Setups: []report.Setup{crowd, crowdSotW, heavy, admitted}, Targets: []string{report.RelayTarget},
 			Steps: []Step{
