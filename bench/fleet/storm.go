@@ -78,7 +78,7 @@ func (f *Fleet) Storm(ctx context.Context, s Storm) (Stormed, error) {
 		return conn != nil && (!cut || any(conn) != old) && c.open.Load() && c.synced.Load()
 	})
 	for r.Done {
-		latest := max(f.total().latest, begun.UnixNano())
+		latest := max(f.total().latest, begun.Add(s.Away).UnixNano())
 		if wait := s.Quiet - time.Since(time.Unix(0, latest)); wait > 0 && links[0].pause(ctx, wait) {
 			continue
 		}

@@ -52,6 +52,8 @@ type Setup struct {
 	EndpointSize int `json:"endpoint_size,omitempty"`
 	// Nodes is the number of nodes of the target, if it can have several.
 	Nodes int `json:"nodes"`
+	// Tier says that the nodes are one tier, with a Redis.
+	Tier bool `json:"tier,omitempty"`
 	// Slow and Stuck are the shares of clients that read slowly or stop reading,
 	// in percent.
 	Slow  float64 `json:"slow,omitempty"`
@@ -101,6 +103,9 @@ func (s Setup) String() string {
 	}
 	if s.Nodes > 1 {
 		fmt.Fprintf(&b, ", %d nodes", s.Nodes)
+	}
+	if s.Tier {
+		b.WriteString(" of a tier")
 	}
 	if s.Slow > 0 {
 		fmt.Fprintf(&b, ", %g %% slow", s.Slow)
@@ -186,6 +191,8 @@ type Step struct {
 	Clients Traffic `json:"clients"`
 	// Load is what the origin had to do.
 	Load Load `json:"load,omitzero"`
+	// Tier is what the nodes exchanged, if they are one.
+	Tier Tier `json:"tier,omitzero"`
 	// Changes is how many changes there were, and Late how many seconds after it
 	// was due the origin made one, at most.
 	Changes int     `json:"changes,omitempty"`
@@ -233,6 +240,18 @@ type Load struct {
 	Responses int64 `json:"responses"`
 	BytesIn   int64 `json:"bytes_in"`
 	BytesOut  int64 `json:"bytes_out"`
+}
+
+// Tier is what nodes of a tier exchanged with Redis and with each other.
+type Tier struct {
+	// Calls is how many commands nodes sent to Redis, Scripted how many their scripts ran there.
+	Calls    int64 `json:"calls"`
+	Scripted int64 `json:"scripted"`
+	// RedisIn and RedisOut are bytes that Redis received and sent.
+	RedisIn  int64 `json:"redis_in"`
+	RedisOut int64 `json:"redis_out"`
+	// Peers is bytes between nodes, both ways.
+	Peers int64 `json:"peers"`
 }
 
 // Latency is a distribution, in milliseconds.

@@ -66,6 +66,17 @@ func (s *Step) values(setup Setup, run *Run) []value {
 		cost("p999", what+" p99.9", Millis, s.Latency.P999)
 		cost("max", what+" max", Millis, s.Latency.Max)
 	}
+	tier := func(each string, n float64) {
+		if !setup.Tier {
+			return
+		}
+		cost("tier_cpu", "all nodes: CPU "+each, Micros, s.Target.CPU/n*1e6)
+		cost("redis_calls", "Redis: calls "+each, Count, float64(s.Tier.Calls)/n)
+		cost("redis_scripted", "Redis: commands in scripts "+each, Count, float64(s.Tier.Scripted)/n)
+		cost("redis_in", "Redis: received "+each, Bytes, float64(s.Tier.RedisIn)/n)
+		cost("redis_out", "Redis: sent "+each, Bytes, float64(s.Tier.RedisOut)/n)
+		cost("peer_bytes", "between nodes: bytes "+each, Bytes, float64(s.Tier.Peers)/n)
+	}
 	switch s.Kind {
 	case Connect, Storm, Restart:
 		cost("seconds", "time until all are synced", Seconds, s.Seconds)
@@ -95,6 +106,7 @@ func (s *Step) values(setup Setup, run *Run) []value {
 			cost(AllocsPerAnswer, "objects allocated per response and ACK", Count, float64(s.Heap.Allocated)/responses)
 		}
 		cost("cpu_per_change", "CPU per client and change", Micros, s.Target.CPU/clients/changes*1e6)
+		tier("per change", changes)
 		latency("propagation")
 		add("synced", "clients up to date", Count, float64(s.Synced))
 		add("responses", "responses delivered", Count, float64(s.Clients.Responses))
@@ -111,6 +123,7 @@ func (s *Step) values(setup Setup, run *Run) []value {
 		add("fleet_cpu", "fleet: CPU per response", Micros, s.Fleet.CPU/responses*1e6)
 	case Idle:
 		cost(CoreShare, "CPU, of a core", Percent, s.Target.CPU/max(s.Seconds, 1e-3)*100)
+		tier("per second", max(s.Seconds, 1e-3))
 		add(LogLines, "log lines", Count, float64(s.LogLines))
 		rss()
 		add("origin_requests", "origin: requests", Count, float64(s.Load.Requests))

@@ -172,6 +172,8 @@ func check(s report.Setup) error {
 		return fmt.Errorf("%d clients, expected 1 to 1000000", s.Clients)
 	case s.Nodes < 1 || s.Nodes > 100:
 		return fmt.Errorf("%d nodes, expected 1 to 100", s.Nodes)
+	case s.Tier && s.Nodes < 2:
+		return fmt.Errorf("a tier of %d node, expected at least 2", s.Nodes)
 	case s.TLS != "" && s.TLS != report.MTLS && s.TLS != report.MTLSTickets:
 		return fmt.Errorf("TLS %q, expected %q or %q", s.TLS, report.MTLS, report.MTLSTickets)
 	case s.Slow < 0 || s.Stuck < 0 || s.Slow+s.Stuck > 100:

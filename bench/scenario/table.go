@@ -43,6 +43,8 @@ func All() []Scenario {
 	slow.Slow, stuck.Stuck = 10, 10
 	quick := usual
 	quick.Clients = 200 // so that machine and origin can follow
+	tier := usual
+	tier.Tier, tier.Nodes, tier.Keys, tier.Clients = true, 3, 100, 300 // one client of each key at each node
 	own := usual
 	own.Keys, own.Clients, own.Resources, own.Cold = 500, 500, 500, true
 	equal, few := own, own
@@ -163,6 +165,18 @@ func All() []Scenario {
 			Name: "restart", Answers: "What happens to clients of two nodes that are restarted, one after the other?",
 			Setups: both(halves), Targets: []string{report.RelayTarget},
 			Steps: []Step{syncStep, {Name: "restart", Do: Restart}, oneStep},
+		},
+		{
+			Name: "tier", Answers: "What do three nodes exchange with Redis and with each other when a key changes, and when nothing does?",
+			Setups: both(tier), Targets: []string{report.RelayTarget},
+			Steps: []Step{
+				syncStep,
+				{Name: "idle", Do: Wait, For: 10 * time.Second},
+				{
+					Name: "one", Do: Change, Count: 100, Interval: 100 * time.Millisecond,
+					Change: content.Change{Kind: content.One, Type: content.EndpointURL, OneKey: true},
+				},
+			},
 		},
 		{
 			Name: "tls", Answers: "What do certificates on both sides cost, above plaintext and above crypto/tls, and what do session tickets save?",

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/template"
 
-	"xdsrelay/bench/certs"
 	"xdsrelay/bench/report"
 )
 
@@ -89,10 +88,10 @@ type Programs struct {
 	Relay func(ctx context.Context, file string) *exec.Cmd
 }
 
-// newNodes makes the nodes of a target between an origin and a fleet. Files are
+// newNodes makes the nodes of a bed between an origin and a fleet. Files are
 // put into dir.
-func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, secured *certs.Files, origin, dir string) ([]*node, error) {
-	count := 1
+func newNodes(ctx context.Context, b *bed, origin, dir string) ([]*node, error) {
+	t, p, setup, count := b.target, b.p, b.setup, 1
 	if t.kind == kindRelay {
 		count = setup.Nodes
 	}
@@ -126,7 +125,7 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, sec
 			return nil, err
 		}
 		n.admin = fmt.Sprintf("127.0.0.1:%d", admin)
-		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup, secured)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(b.relayConfig(i, n, origin)), 0o600); err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
@@ -140,8 +139,13 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, sec
 }
 
 // relayConfig is the configuration of a node: the defaults, with metrics on.
-func relayConfig(number int, addr, admin, origin string, setup report.Setup, secured *certs.Files) string {
-	limits, intervals, secure := "", "", ""
+// Nodes count from 0.
+func (b *bed) relayConfig(number int, n *node, origin string) string {
+	setup, secured := b.setup, b.certs
+	limits, intervals, secure, together := "", "", "", ""
+	if b.tier != nil {
+		together = b.tier.config(number)
+	}
 	if setup.Admit > 0 {
 		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", setup.Admit)
 	}
@@ -151,7 +155,7 @@ func relayConfig(number int, addr, admin, origin string, setup report.Setup, sec
 	if secured != nil {
 		secure = fmt.Sprintf("  tls: {cert_file: %q, key_file: %q, ca_file: %q}\nauthorize: any\n", secured.Server, secured.Key, secured.CA)
 	}
-	return limits + fmt.Sprintf(`node:
+	return limits + together + fmt.Sprintf(`node:
   name: node-%d
 listen:
   address: %s
@@ -162,7 +166,7 @@ admin:
 drain:
   time: 2s
   grace: 2s
-`, number, addr, intervals+secure, origin, admin)
+`, number+1, n.addr, intervals+secure, origin, n.admin)
 }
 
 // BuildRelay builds the relay of the checkout that the working directory is in,
