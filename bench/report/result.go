@@ -42,6 +42,8 @@ type Setup struct {
 	// that want the same.
 	Clients int `json:"clients"`
 	Keys    int `json:"keys"`
+	// PerConnection is how many clients share a connection; 0 means that each has its own.
+	PerConnection int `json:"per_connection,omitempty"`
 	// Resources is the number of clusters of a key, and of its load assignments.
 	Resources int `json:"resources"`
 	// Listeners is the number of listeners of a key, and of its routes.
@@ -84,6 +86,9 @@ func (s Setup) String() string {
 	fmt.Fprintf(&b, "%s clients, %s", count(float64(s.Clients)), s.Variant)
 	if s.Keys != 1 {
 		fmt.Fprintf(&b, ", %s keys", count(float64(s.Keys)))
+	}
+	if s.PerConnection > 0 {
+		fmt.Fprintf(&b, ", %d to a connection", s.PerConnection)
 	}
 	fmt.Fprintf(&b, ", %s CDS + %[1]s EDS", count(float64(s.Resources)))
 	if s.Equal {
@@ -133,6 +138,12 @@ const (
 	MTLS        = "mTLS"              // they show certificates each time
 	MTLSTickets = "mTLS with tickets" // they resume their sessions when they reconnect
 )
+
+// Connections is how many connections the clients make.
+func (s Setup) Connections() int {
+	each := max(s.PerConnection, 1)
+	return (s.Clients + each - 1) / each
+}
 
 // StuckClients is how many clients are stuck.
 func (s Setup) StuckClients() int { return int(float64(s.Clients) * s.Stuck / 100) }

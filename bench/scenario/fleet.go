@@ -44,6 +44,7 @@ func fleetArgs(t Target, s report.Setup, clients int, secured *certs.Files, addr
 		"fleet", "--control", "--" + s.Variant,
 		"--addr", strings.Join(addrs, ","),
 		"--clients", strconv.Itoa(clients),
+		"--streams-per-connection", strconv.Itoa(max(s.PerConnection, 1)),
 		"--keys", strconv.Itoa(spec.Keys),
 		"--resources", strconv.Itoa(spec.Clusters),
 		"--listeners", strconv.Itoa(spec.Listeners),

@@ -176,6 +176,8 @@ func check(s report.Setup) error {
 		return fmt.Errorf("a tier of %d node, expected at least 2", s.Nodes)
 	case s.TLS != "" && s.TLS != report.MTLS && s.TLS != report.MTLSTickets:
 		return fmt.Errorf("TLS %q, expected %q or %q", s.TLS, report.MTLS, report.MTLSTickets)
+	case s.PerConnection < 0 || s.PerConnection > 1000:
+		return fmt.Errorf("%d clients to a connection, expected 0 to 1000", s.PerConnection)
 	case s.Slow < 0 || s.Stuck < 0 || s.Slow+s.Stuck > 100:
 		return fmt.Errorf("%g %% slow and %g %% stuck clients, expected 0 to 100 together", s.Slow, s.Stuck)
 	}

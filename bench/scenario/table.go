@@ -47,6 +47,8 @@ func All() []Scenario {
 	tier.Tier, tier.Nodes, tier.Keys, tier.Clients = true, 3, 100, 300 // one client of each key at each node
 	own := usual
 	own.Keys, own.Clients, own.Resources, own.Cold = 500, 500, 500, true
+	widest := usual
+	widest.Keys, widest.Clients, widest.PerConnection, widest.Resources, widest.Cold = 10_000, 100_000, 10, 10, true
 	equal, few := own, own
 	equal.Equal = true
 	few.Keys, few.Clients, few.Resources = 2000, 2000, 10
@@ -78,7 +80,7 @@ func All() []Scenario {
 		},
 		{
 			Name: "keys", Answers: "What does it cost that clients differ in what they want?",
-			Setups:  replace(both(usual), []int{1, 10, 1000}, func(s *report.Setup, n int) { s.Keys = n }),
+			Setups:  append(replace(both(usual), []int{1, 10, 1000}, func(s *report.Setup, n int) { s.Keys = n }), widest),
 			Targets: compared, Steps: []Step{syncStep, oneStep},
 		},
 		{

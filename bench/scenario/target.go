@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 
 	"xdsrelay/bench/report"
+	"xdsrelay/relay/config"
 )
 
 // The kinds of targets.
@@ -142,12 +145,9 @@ func newNodes(ctx context.Context, b *bed, origin, dir string) ([]*node, error) 
 // Nodes count from 0.
 func (b *bed) relayConfig(number int, n *node, origin string) string {
 	setup, secured := b.setup, b.certs
-	limits, intervals, secure, together := "", "", "", ""
+	intervals, secure, together := "", "", ""
 	if b.tier != nil {
 		together = b.tier.config(number)
-	}
-	if setup.Admit > 0 {
-		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", setup.Admit)
 	}
 	if ms := setup.MinInterval; ms > 0 {
 		intervals = fmt.Sprintf("  min_interval: [Cluster=%dms, ClusterLoadAssignment=%[1]dms]\n", ms)
@@ -155,7 +155,7 @@ func (b *bed) relayConfig(number int, n *node, origin string) string {
 	if secured != nil {
 		secure = fmt.Sprintf("  tls: {cert_file: %q, key_file: %q, ca_file: %q}\nauthorize: any\n", secured.Server, secured.Key, secured.CA)
 	}
-	return limits + together + fmt.Sprintf(`node:
+	return limitsFor(setup) + together + fmt.Sprintf(`node:
   name: node-%d
 listen:
   address: %s
@@ -167,6 +167,31 @@ drain:
   time: 2s
   grace: 2s
 `, number+1, n.addr, intervals+secure, origin, n.admin)
+}
+
+// limitsFor are the limits of a node: the defaults, but for those that a setup is about, and those
+// on one address, from which all clients come here.
+func limitsFor(setup report.Setup) string {
+	limits := make(map[string]any)
+	if setup.Admit > 0 {
+		limits["new_streams"], limits["sync_within"] = setup.Admit, "1s"
+	}
+	defaults := config.Default().Limits
+	if setup.Keys > defaults.KeysPerIdentity {
+		limits["keys_per_identity"], limits["keys"] = setup.Keys, max(setup.Keys, defaults.Keys)
+	}
+	if setup.Clients > defaults.StreamsPerSource {
+		limits["streams_per_source"] = setup.Clients
+	}
+	if len(limits) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("limits:\n")
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		fmt.Fprintf(&b, "  %s: %v\n", name, limits[name])
+	}
+	return b.String()
 }
 
 // BuildRelay builds the relay of the checkout that the working directory is in,
