@@ -72,6 +72,8 @@ func Budgets() []Budget {
 		{"CPU of a first sync with mTLS, against a handshake and a sync in plaintext", "tls", "sync", CPUPerClient, "", TimesParts, 1.1},
 		{"streams refused while clients connect, with the memory that sizing asks for", "limit", "sync", Refused, "", AtMost, 0},
 		{"clients shed and streams refused, with the memory that sizing asks for", "limit", "one", Refused, "", AtMost, 0},
+		{"memory in use after a collection, of what sizing says of clients, keys and resources", "limit", "sync", OfFormula, "", AtMost, 100},
+		{"the same after changes", "limit", "one", OfFormula, "", AtMost, 100},
 		{"CPU while the origin is down, of a core", "outage-idle", "outage", CoreShare, "", AtMost, 1},
 		{"log lines while the origin is down", "outage-idle", "outage", LogLines, "", AtMost, 100},
 		{"live heap per client", "check", "sync", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
@@ -83,7 +85,7 @@ func Budgets() []Budget {
 }
 
 // exact are the metrics that hardly differ from run to run.
-var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer}
+var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer, OfFormula}
 
 // Verdict is a budget in one case.
 type Verdict struct {
@@ -218,7 +220,7 @@ func difference(name, other string) string {
 
 // LimitText is the limit in words.
 func (b *Budget) LimitText() string {
-	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent}[b.Metric]
+	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent}[b.Metric]
 	switch b.Bound {
 	case AtMostKeys:
 		return "≤ " + unit.Format(b.Limit) + " for each key"

@@ -229,6 +229,7 @@ type Use struct {
 // Heap is what processes that are written in Go have on their heaps.
 type Heap struct {
 	Live      int64 `json:"live"`      // bytes, after a collection
+	InUse     int64 `json:"in_use"`    // bytes that the runtime needs for these, for stacks and for itself
 	Allocated int64 `json:"allocated"` // objects, whether they are still there or not
 }
 

@@ -26,7 +26,11 @@ const (
 	HeapPerClient   = "heap_per_client"
 	HeapPerKey      = "heap_per_key"
 	AllocsPerAnswer = "allocations_per_response"
+	OfFormula       = "of_formula"
 )
+
+// SharedMemory is what docs/sizing.md adds for what clients share, in bytes.
+const SharedMemory = 256 << 20
 
 // value is a metric of one run's step.
 type value struct {
@@ -55,6 +59,17 @@ func (s *Step) values(setup Setup, run *Run) []value {
 		} else {
 			cost(HeapPerClient, "live heap per client", Bytes, live/clients)
 		}
+		if setup.Memory == 0 || s.Heap.InUse == 0 {
+			return
+		}
+		inUse := float64(s.Heap.InUse - run.HeapBefore.InUse)
+		if setup.Cold {
+			cost("in_use_per_key", "memory in use per key, with its clients", Bytes, inUse/float64(max(setup.Keys, 1)))
+		} else {
+			cost("in_use_per_client", "memory in use per client", Bytes, inUse/clients)
+		}
+		// The memory limit is the formula's sum and what is shared, and half as much again.
+		cost(OfFormula, "memory in use, of what the formula of sizing.md says", Percent, inUse/(float64(setup.Memory)*2/3-SharedMemory)*100)
 	}
 	latency := func(what string) {
 		if s.Latency == nil || s.Latency.Count == 0 {

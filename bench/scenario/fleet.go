@@ -37,6 +37,11 @@ func startFleet(ctx context.Context, p Programs, t Target, setup report.Setup, c
 	return f, nil
 }
 
+// With more clients than crowd, only so many connections are begun per second: a control plane
+// that is asked for thousands of keys at once takes longer to answer than clients wait for names
+// until they count as missing (C12).
+const crowd, crowdRate = 20_000, 100
+
 // fleetArgs start the clients of a setup.
 func fleetArgs(t Target, s report.Setup, clients int, secured *certs.Files, addrs []string) []string {
 	spec := specOf(s)
@@ -57,6 +62,9 @@ func fleetArgs(t Target, s report.Setup, clients int, secured *certs.Files, addr
 	}
 	if s.Types != "" {
 		args = append(args, "--types", s.Types)
+	}
+	if s.Clients > crowd {
+		args = append(args, "--connect-rate", strconv.Itoa(crowdRate))
 	}
 	if secured != nil {
 		args = append(args, "--tls-ca", secured.CA, "--tls-ca-key", secured.CAKey, "--tls-tickets="+strconv.FormatBool(s.TLS == report.MTLSTickets))

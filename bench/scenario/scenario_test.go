@@ -109,7 +109,7 @@ func TestOverride(t *testing.T) {
 	for want, o := range map[string]Override{
 		`scenario steady: variant "v2", expected delta or sotw`: {Variants: []string{"v2"}},
 		"scenario steady: 0 clients, expected 1 to 1000000":     {Clients: []int{0}},
-		"expected neither below 0":                            {Interval: -1},
+		"expected neither below 0":                              {Interval: -1},
 	} {
 		if _, err := s.Apply(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, expected %s", err, want)

@@ -36,7 +36,12 @@ func All() []Scenario {
 	admitted.Admit = 100
 	limited := usual
 	limited.Clients = 4000
-	limited.Memory = MemoryFor(limited.Clients)
+	limitedTLS := limited
+	limitedTLS.TLS = report.MTLS
+	limitedKeys := usual
+	limitedKeys.Keys, limitedKeys.Clients, limitedKeys.Resources, limitedKeys.Cold = 2000, 2000, 10, true
+	limitedResources := usual
+	limitedResources.Clients, limitedResources.Resources, limitedResources.Cold = 10, 20_000, true
 	halves := usual
 	halves.Nodes = 2
 	slow, stuck := usual, usual
@@ -99,9 +104,10 @@ func All() []Scenario {
 			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: content.Change{Kind: content.One, Type: content.ClusterURL}}},
 		},
 		{
-			Name: "limit", Answers: "Is anybody refused or shed that a node has the memory for, by the formula in sizing.md?",
-			Setups: both(limited), Targets: []string{report.RelayTarget},
-			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Count: 60}},
+			Name: "limit", Answers: "Is anybody refused or shed that a node has the memory for, by the formula in sizing.md, and do clients, TLS clients, keys and resources take what it says?",
+			Setups:  sized(append(both(limited), limitedTLS, limitedKeys, limitedResources)),
+			Targets: []string{report.RelayTarget},
+			Steps:   []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Count: 60}},
 		},
 		{
 			Name: "sync", Answers: "What does a client cost that connects, and holds everything?",
@@ -209,11 +215,4 @@ func All() []Scenario {
 // both returns a setup in both variants.
 func both(s report.Setup) []report.Setup {
 	return replace([]report.Setup{s}, []string{variantDelta, variantSotW}, func(s *report.Setup, v string) { s.Variant = v })
-}
-
-// MemoryFor is the memory limit that docs/sizing.md asks for, in bytes, for so many clients
-// with small resources.
-func MemoryFor(clients int) int64 {
-	const each, shared = 39 << 10, 256 << 20
-	return (int64(clients)*each + shared) * 3 / 2
 }
