@@ -27,6 +27,7 @@ const (
 	HeapPerKey      = "heap_per_key"
 	AllocsPerAnswer = "allocations_per_response"
 	OfFormula       = "of_formula"
+	InUsePerClient  = "in_use_per_client"
 )
 
 // SharedMemory is what docs/sizing.md adds for what clients share, in bytes.
@@ -59,14 +60,17 @@ func (s *Step) values(setup Setup, run *Run) []value {
 		} else {
 			cost(HeapPerClient, "live heap per client", Bytes, live/clients)
 		}
-		if setup.Memory == 0 || s.Heap.InUse == 0 {
+		if s.Heap.InUse == 0 {
 			return
 		}
 		inUse := float64(s.Heap.InUse - run.HeapBefore.InUse)
 		if setup.Cold {
 			cost("in_use_per_key", "memory in use per key, with its clients", Bytes, inUse/float64(max(setup.Keys, 1)))
 		} else {
-			cost("in_use_per_client", "memory in use per client", Bytes, inUse/clients)
+			cost(InUsePerClient, "memory in use per client", Bytes, inUse/clients)
+		}
+		if setup.Memory == 0 {
+			return
 		}
 		// The memory limit is the formula's sum and what is shared, and half as much again.
 		cost(OfFormula, "memory in use, of what the formula of sizing.md says", Percent, inUse/(float64(setup.Memory)*2/3-SharedMemory)*100)
