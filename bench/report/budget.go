@@ -78,6 +78,8 @@ func Budgets() []Budget {
 		{"log lines while the origin is down", "outage-idle", "outage", LogLines, "", AtMost, 100},
 		{"live heap per client", "check", "sync", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
 		{"live heap per client after changes", "check", "one", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
+		{"memory in use per client, with stacks and the runtime's own", "check", "sync", InUsePerClient, "", FloorPlus, 5 << 10},
+		{"memory in use per client, with stacks and the runtime's own, after changes", "check", "one", InUsePerClient, "", FloorPlus, 5 << 10},
 		{"objects allocated per response and ACK", "check", "one", AllocsPerAnswer, "", FloorPlus, 10},
 		{"live heap of a small key and its client", "check-keys", "sync", HeapPerKey, "", AtMost, 60 << 10},
 		{"live heap of a key that is equal to others", "check-keys", "sync", HeapPerKey, "", TimesFirst, 0.9},
@@ -85,7 +87,7 @@ func Budgets() []Budget {
 }
 
 // exact are the metrics that hardly differ from run to run.
-var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer, OfFormula}
+var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer, OfFormula, InUsePerClient}
 
 // Verdict is a budget in one case.
 type Verdict struct {
@@ -220,7 +222,7 @@ func difference(name, other string) string {
 
 // LimitText is the limit in words.
 func (b *Budget) LimitText() string {
-	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent}[b.Metric]
+	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent, InUsePerClient: Bytes}[b.Metric]
 	switch b.Bound {
 	case AtMostKeys:
 		return "≤ " + unit.Format(b.Limit) + " for each key"

@@ -11,10 +11,11 @@ import (
 const (
 	// SizeOfClient is a client's, SizeOfTLSClient one's with certificates on both sides.
 	SizeOfClient    = 39 << 10
-	SizeOfTLSClient = 60 << 10
-	SizeOfKey       = 89 << 10
+	SizeOfTLSClient = 52 << 10
+	// SizeOfKey is a key's without its clients and its resources.
+	SizeOfKey = 60 << 10
 	// SizeOfResource is a resource's but for its body, which counts twice.
-	SizeOfResource = 9 << 10 / 10
+	SizeOfResource = 7 << 10 / 10
 )
 
 // Sum is what the formula says of a setup, without what is shared.

@@ -41,7 +41,8 @@ func All() []Scenario {
 	limitedKeys := usual
 	limitedKeys.Keys, limitedKeys.Clients, limitedKeys.Resources, limitedKeys.Cold = 2000, 2000, 10, true
 	limitedResources := usual
-	limitedResources.Clients, limitedResources.Resources, limitedResources.Cold = 10, 20_000, true
+	// One client: bodies of several, which come while the resources do, are part of what is shared.
+	limitedResources.Clients, limitedResources.Resources, limitedResources.Cold = 1, 20_000, true
 	halves := usual
 	halves.Nodes = 2
 	slow, stuck := usual, usual
