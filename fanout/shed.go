@@ -37,6 +37,7 @@ const (
 const (
 	connectionCost = 24 << 10
 	streamCost     = 8 << 10
+	tlsCost        = 8 << 10        // of TLS on a connection; see the scenario tls in bench/results
 	nameCost       = cache.NameCost // of a name that only one stream subscribes to, without its bytes
 	keyCost        = 64 << 10       // of a key that only one connection uses
 )
@@ -179,7 +180,7 @@ func estimateCosts(all []*connection) {
 	}
 }
 
-// costs estimates the memory of the connection beyond what every connection costs: unread
+// costs estimates the memory of the connection beyond what every connection costs: TLS, unread
 // responses, incomplete and unread requests, its Node, names and load reports.
 func (g *connection) costs() (n int) {
 	for _, st := range g.states {
@@ -190,6 +191,9 @@ func (g *connection) costs() (n int) {
 	}
 	if g.conn != nil {
 		n += g.conn.Unread()
+		if g.conn.Encrypted() {
+			n += tlsCost
+		}
 	}
 	return n
 }

@@ -19,7 +19,7 @@ const (
 	Full Kind = "full"
 )
 
-// Change is one change, of all keys.
+// Change is one change, of all keys unless it says otherwise.
 type Change struct {
 	Kind Kind `json:"kind"`
 	// Resources is how many resources a burst changes, from 1 to as many as there
@@ -31,6 +31,13 @@ type Change struct {
 	// ClusterEvery says that every so many changes of one resource one is of a
 	// cluster, whatever the type: those whose revision it divides. 0 means none.
 	ClusterEvery int `json:"cluster_every,omitempty"`
+	// OneKey says that each change is of one key, in turn, and not of all.
+	OneKey bool `json:"one_key,omitempty"`
+}
+
+// Concerns says whether a revision changes something in a key, of so many.
+func (c *Change) Concerns(revision uint64, key, keys int) bool {
+	return !c.OneKey || revision%uint64(keys) == uint64(key)
 }
 
 // At is the change that a revision makes of a change.
@@ -87,8 +94,9 @@ func (c *Change) types(s *Spec) []string {
 	return []string{ClusterURL}
 }
 
-// State is which stamp each resource has at the time, the same in all keys. It
-// is used by one goroutine at a time.
+// State is which stamp each resource has at the time, the same in all keys. Changes of one key
+// count as those of all, so once there was one, it is right only for what just changed. It is used
+// by one goroutine at a time.
 type State struct {
 	spec     Spec
 	revision Stamp
@@ -100,6 +108,8 @@ type State struct {
 type Step struct {
 	// Stamp is what the resources that it changes get.
 	Stamp Stamp
+	// Keys are the keys in which they change.
+	Keys []int
 	// Changed holds the numbers of these resources by type.
 	Changed map[string][]int
 }
@@ -130,6 +140,11 @@ func (s *State) Next(c Change, at time.Time) (Step, error) {
 	s.revision = Stamp{Revision: s.revision.Revision + 1, At: at.Round(0)}
 	c = c.At(s.revision.Revision)
 	step := Step{Stamp: s.revision, Changed: map[string][]int{}}
+	for k := range s.spec.Keys {
+		if c.Concerns(s.revision.Revision, k, s.spec.Keys) {
+			step.Keys = append(step.Keys, k)
+		}
+	}
 	for _, t := range c.types(&s.spec) {
 		n, count := s.spec.Count(t), 1
 		switch c.Kind {

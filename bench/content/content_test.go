@@ -160,6 +160,20 @@ func TestState(t *testing.T) {
 	}
 }
 
+// TestOneKey holds that keys change in turn where a change is of one.
+func TestOneKey(t *testing.T) {
+	s := NewState(Spec{Keys: 3, Clusters: 2}, time.Unix(0, 0))
+	for _, want := range [][]int{{1}, {2}, {0}, {1}} {
+		step, err := s.Next(Change{Kind: One, OneKey: true}, time.Unix(1, 0))
+		if err != nil || !slices.Equal(step.Keys, want) {
+			t.Errorf("revision %d changes keys %v, expected %v (%v)", step.Stamp.Revision, step.Keys, want, err)
+		}
+	}
+	if step, err := s.Next(Change{Kind: One}, time.Unix(1, 0)); err != nil || len(step.Keys) != 3 {
+		t.Errorf("keys %v change, expected all (%v)", step.Keys, err)
+	}
+}
+
 // TestValidate holds that what cannot be is refused, and changes nothing.
 func TestValidate(t *testing.T) {
 	good := Spec{Keys: 1, Clusters: 3}

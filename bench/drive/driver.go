@@ -181,7 +181,11 @@ func measureMemory() Memory {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return Memory{Live: int64(m.HeapAlloc), Allocated: int64(m.Mallocs)}
+	return Memory{
+		Live:      int64(m.HeapAlloc),
+		InUse:     int64(m.HeapInuse + m.StackInuse + m.MSpanInuse + m.MCacheInuse + m.BuckHashSys + m.GCSys + m.OtherSys),
+		Allocated: int64(m.Mallocs),
+	}
 }
 
 var errScheduled = fmt.Errorf("a schedule runs; order %q ends it", OrderStop)

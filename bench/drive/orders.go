@@ -31,6 +31,7 @@ const (
 // Memory is what the process of a server has on its heap.
 type Memory struct {
 	Live      int64 `json:"live"`      // bytes, after a collection
+	InUse     int64 `json:"in_use"`    // bytes that the runtime needs for these, for stacks and for itself
 	Allocated int64 `json:"allocated"` // objects, since it began
 }
 

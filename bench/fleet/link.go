@@ -24,6 +24,7 @@ type link struct {
 
 	conn   atomic.Pointer[h2.Conn] // the last one
 	kicked atomic.Int32            // what was asked for; one of the kicks
+	away   atomic.Int64            // how long to wait before the next connection, in ns
 
 	// Owned by the goroutine of run.
 	answered bool // there was a response on the connection
@@ -81,13 +82,16 @@ func (l *link) run(ctx context.Context) {
 		case kickCold:
 			for _, c := range l.clients {
 				c.forget()
-				c.begun = time.Now()
+				c.begun = time.Now().Add(time.Duration(l.away.Load()))
 			}
 			failed = 0
 		case kickWarm:
 			failed = 0
 		}
 		l.answered, l.left = false, false
+		if away := time.Duration(l.away.Swap(0)); away > 0 && !l.pause(ctx, away) {
+			return
+		}
 	}
 }
 

@@ -135,11 +135,11 @@ func TestDue(t *testing.T) {
 	}
 	w := &world{}
 	see(w, cds, 0, 1, 2, 5)
-	check("each that somebody saw, and those in between", w.due(cds, 1, 5), 2, 3, 4, 5)
+	check("each that somebody saw, and those in between", w.due(cds, 0, 1, 1, 5), 2, 3, 4, 5)
 	see(w, eds, 3)
-	check("those of the type alone", w.due(cds, 1, 5), 2, 5)
-	check("another type", w.due(eds, 0, 3), 3)
-	check("nothing new", w.due(cds, 5, 5))
+	check("those of the type alone", w.due(cds, 0, 1, 1, 5), 2, 5)
+	check("another type", w.due(eds, 0, 1, 0, 3), 3)
+	check("nothing new", w.due(cds, 0, 1, 5, 5))
 
 	w = &world{}
 	see(w, cds, 0, 9)
@@ -148,14 +148,14 @@ func TestDue(t *testing.T) {
 	if err := w.expect(plan, 1<<cds|1<<eds); err != nil {
 		t.Fatal(err)
 	}
-	check("what was announced", w.due(cds, 0, 9), 4, 5, 6, 9)
-	check("what was announced of another type", w.due(eds, 0, 9), 1)
+	check("what was announced", w.due(cds, 0, 1, 0, 9), 4, 5, 6, 9)
+	check("what was announced of another type", w.due(eds, 0, 1, 0, 9), 1)
 	full := Plan{First: 20, At: time.Unix(0, at(20)), Interval: 100, Change: content.Change{Kind: content.Full}}
 	if err := w.expect(full, 1<<cds|1<<eds); err != nil {
 		t.Fatal(err)
 	}
-	check("without an end", w.due(eds, 19, 22), 20, 21, 22)
-	if got := len(w.due(eds, 0, 1<<40)); got != longestGap {
+	check("without an end", w.due(eds, 0, 1, 19, 22), 20, 21, 22)
+	if got := len(w.due(eds, 0, 1, 0, 1<<40)); got != longestGap {
 		t.Errorf("%d changes count of many, expected %d", got, longestGap)
 	}
 	w = &world{}
@@ -165,8 +165,15 @@ func TestDue(t *testing.T) {
 	if err := w.expect(mixed, 1<<cds|1<<eds); err != nil {
 		t.Fatal(err)
 	}
-	check("clusters between endpoints", w.due(cds, 0, 9), 6, 9)
-	check("endpoints but for clusters", w.due(eds, 0, 9), 4, 5, 7, 8)
+	check("clusters between endpoints", w.due(cds, 0, 1, 0, 9), 6, 9)
+	check("endpoints but for clusters", w.due(eds, 0, 1, 0, 9), 4, 5, 7, 8)
+	w = &world{}
+	see(w, eds, 0, 8)
+	turns := Plan{First: 4, At: time.Unix(0, at(4)), Interval: 100, Count: 6, Change: content.Change{Kind: content.One, Type: content.EndpointURL, OneKey: true}}
+	if err := w.expect(turns, 1<<cds|1<<eds); err != nil {
+		t.Fatal(err)
+	}
+	check("one key at a time", w.due(eds, 1, 3, 0, 9), 4, 7)
 	for _, bad := range []Plan{{}, {First: 1, At: time.Unix(1, 0)}, {First: 1, At: time.Unix(1, 0), Interval: 1, Change: content.Change{Type: "x"}}} {
 		if err := w.expect(bad, 3); err == nil {
 			t.Errorf("plan %+v was accepted", bad)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -91,6 +92,17 @@ func TestRelay(t *testing.T) {
 				xdstest.Eventually(t, "a warm storm to bring no resources", func() bool { return storm("warm").Resources == 0 || !cfg.Delta })
 				if r := storm("cold"); r.Resources < 30*30 {
 					t.Errorf("a cold storm brought %d resources, expected 30 to each of 30 clients", r.Resources)
+				}
+				if cfg.StreamsPerConn == 5 && upstream == "delta" { // a change while clients are away, which they are sent alone
+					made := make(chan error, 1)
+					time.AfterFunc(100*time.Millisecond, func() {
+						_, err := o.Change(content.Change{Kind: content.Burst, Type: content.EndpointURL, Resources: 2})
+						made <- err
+					})
+					r, err := f.Storm(patience(t), Storm{Versions: "warm", Away: time.Second, Quiet: 200 * time.Millisecond})
+					if err = errors.Join(err, <-made); err != nil || !r.Done || r.Resources != 2*30 || r.Resent != 0 {
+						t.Errorf("a storm with a change: %+v, %v; expected 2 resources for each client", r, err)
+					}
 				}
 				all()
 				if s := well(t, f); s.Connected != 30 || s.Synced != 30 {

@@ -46,7 +46,7 @@ func (v *view) stepLocked(k stepKey) *step {
 	}
 	s.allow = v.share(s.allow.minus(k.body.names))
 	if k.from.answered && k.from.newest < s.to.newest {
-		s.due = v.fleet.world.due(k.body.kind, k.from.newest, s.to.newest)
+		s.due = v.fleet.world.due(k.body.kind, v.key, len(v.fleet.views), k.from.newest, s.to.newest)
 	}
 	v.steps.put(k, s, 8+len(s.due))
 	return s

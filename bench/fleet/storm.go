@@ -18,6 +18,9 @@ type Storm struct {
 	// Over is the time over which connections are cut; 0 means at once. In JSON
 	// in nanoseconds, like all durations here.
 	Over time.Duration `json:"over,omitempty"`
+	// Away is how long each client waits until it connects again; 0 means that it
+	// does so at once.
+	Away time.Duration `json:"away,omitempty"`
 	// Quiet is how long no response may have come for the storm to be over; 0
 	// means 500 ms.
 	Quiet time.Duration `json:"quiet,omitempty"`
@@ -26,7 +29,8 @@ type Storm struct {
 // Stormed is what a storm led to.
 type Stormed struct {
 	Reached
-	// Since the storm began; Elapsed is up to the last response.
+	// Since the storm began; Elapsed is up to the last response, without the time
+	// that clients were away.
 	Responses int64 `json:"responses"`
 	Bytes     int64 `json:"bytes"`
 	Resources int64 `json:"resources"`
@@ -46,8 +50,8 @@ func (f *Fleet) Storm(ctx context.Context, s Storm) (Stormed, error) {
 		return Stormed{}, fmt.Errorf("storm: versions %q, expected warm or cold", s.Versions)
 	}
 	orElse(&s.Quiet, 500*time.Millisecond)
-	if s.Over < 0 || s.Quiet < 0 || s.Links < 0 {
-		return Stormed{}, fmt.Errorf("storm: %d connections over %v with %v of quiet, expected nothing negative", s.Links, s.Over, s.Quiet)
+	if s.Over < 0 || s.Away < 0 || s.Quiet < 0 || s.Links < 0 {
+		return Stormed{}, fmt.Errorf("storm: %d connections over %v, away for %v, with %v of quiet, expected nothing negative", s.Links, s.Over, s.Away, s.Quiet)
 	}
 	f.mu.Lock()
 	links := append([]*link(nil), f.links[:f.started]...)
@@ -65,6 +69,7 @@ func (f *Fleet) Storm(ctx context.Context, s Storm) (Stormed, error) {
 			}
 		}
 		conns[l] = l.conn.Load()
+		l.away.Store(int64(s.Away))
 		l.kick(how)
 	}
 	r := f.reach(ctx, f.running(), func(c *client) bool {
@@ -73,11 +78,11 @@ func (f *Fleet) Storm(ctx context.Context, s Storm) (Stormed, error) {
 		return conn != nil && (!cut || any(conn) != old) && c.open.Load() && c.synced.Load()
 	})
 	for r.Done {
-		latest := max(f.total().latest, begun.UnixNano())
+		latest := max(f.total().latest, begun.Add(s.Away).UnixNano())
 		if wait := s.Quiet - time.Since(time.Unix(0, latest)); wait > 0 && links[0].pause(ctx, wait) {
 			continue
 		}
-		r.Elapsed = max(r.Elapsed, time.Duration(latest-begun.UnixNano()))
+		r.Elapsed = max(r.Elapsed, time.Duration(latest-begun.UnixNano())) - s.Away
 		break
 	}
 	now := f.total()

@@ -147,7 +147,14 @@ func (f *Fleet) Await(ctx context.Context, revision uint64, change *content.Chan
 			need = -1
 		}
 	}
-	w := awaited{revision: revision, need: need}
+	// Each key has a last revision of its own, where changes are of one key.
+	ws := make([]awaited, len(f.views))
+	for key := range ws {
+		ws[key] = awaited{revision: revision, need: need}
+		for change != nil && ws[key].revision > 0 && !change.Concerns(ws[key].revision, key, len(ws)) {
+			ws[key].revision--
+		}
+	}
 	var clients []*client
 	for _, c := range f.running() {
 		if c.role != stuck && c.role != rejecting {
@@ -158,12 +165,12 @@ func (f *Fleet) Await(ctx context.Context, revision uint64, change *content.Chan
 		if !c.synced.Load() {
 			return false
 		}
-		some := false
+		some, w := false, &ws[c.view.key]
 		for k := range kinds {
 			if !types.has(k) {
 				continue
 			}
-			if ok := w.in(k, c.subs[k].state.Load()); ok {
+			if w.in(k, c.subs[k].state.Load()) {
 				some = true
 			} else if change != nil {
 				return false

@@ -9,7 +9,8 @@ import (
 )
 
 // world knows when changes were intended: from the stamps that any client has
-// seen, and from schedules that were announced. All keys change together.
+// seen, and from schedules that were announced. Keys change
+// together, or each in its turn if the plan says so.
 type world struct {
 	mu sync.Mutex
 	// Guarded by mu.
@@ -100,7 +101,7 @@ const longestGap = 1 << 16
 // due lists when the changes after one revision and up to another were intended
 // that concern a type. What nobody has seen or announced counts only where there
 // are changes of no other type, spread evenly.
-func (w *world) due(k kind, after, upTo uint64) (times []int64) {
+func (w *world) due(k kind, key, keys int, after, upTo uint64) (times []int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if upTo-after > longestGap {
@@ -110,6 +111,9 @@ func (w *world) due(k kind, after, upTo uint64) (times []int64) {
 	for rev := after + 1; rev <= upTo; rev++ {
 		r, ok := w.seen[rev]
 		if p := w.planOf(rev); p != nil {
+			if !p.Change.Concerns(rev, key, keys) {
+				continue
+			}
 			r, ok = p.at(rev), true
 		}
 		switch {

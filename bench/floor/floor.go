@@ -96,7 +96,7 @@ func (f *Floor) Listening() drive.Listening {
 	return f.grpcListening()
 }
 
-// Change makes a change in all keys, and returns once it was handed to the
+// Change makes a change, and returns once it was handed to the
 // transport for all streams.
 func (f *Floor) Change(c content.Change, at time.Time) (content.Stamp, error) {
 	step, err := f.state.Next(c, at)
@@ -112,7 +112,7 @@ func (f *Floor) Change(c content.Change, at time.Time) (content.Stamp, error) {
 func (f *Floor) take(step content.Step) (jobs []job, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for k := range f.keys {
+	for _, k := range step.Keys {
 		key := &f.keys[k]
 		var messages []*message
 		for n, typeURL := range f.types {

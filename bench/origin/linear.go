@@ -42,9 +42,9 @@ func linearKey(key, typeURL string) string { return key + " " + typeURL }
 
 func (l *linear) watched() cachev3.Cache { return l.mux }
 
-func (l *linear) apply(state *content.State, changed map[string][]int) error {
-	for k := range l.spec.Keys {
-		for typeURL, numbers := range changed {
+func (l *linear) apply(state *content.State, step content.Step) error {
+	for _, k := range step.Keys {
+		for typeURL, numbers := range step.Changed {
 			update := make(map[string]types.Resource, len(numbers))
 			for _, i := range numbers {
 				update[content.Name(typeURL, l.spec.Source(k), i)] = l.spec.Message(typeURL, k, i, state.Stamp(typeURL, i))

@@ -41,8 +41,8 @@ type Config struct {
 type holder interface {
 	// watched is what the server answers from.
 	watched() cachev3.Cache
-	// apply takes over what changed in all keys.
-	apply(state *content.State, changed map[string][]int) error
+	// apply takes over what changed.
+	apply(state *content.State, step content.Step) error
 }
 
 // Origin is a control plane. It is driven by a [drive.Driver].
@@ -70,13 +70,16 @@ func New(cfg Config) (*Origin, error) {
 	default:
 		return nil, fmt.Errorf("cache: got %q, expected %s or %s", cfg.Cache, Snapshot, Linear)
 	}
-	all := make(map[string][]int)
+	all := content.Step{Changed: make(map[string][]int)}
+	for k := range cfg.Spec.Keys {
+		all.Keys = append(all.Keys, k)
+	}
 	for _, t := range cfg.Spec.Types() {
 		numbers := make([]int, cfg.Spec.Count(t))
 		for i := range numbers {
 			numbers[i] = i
 		}
-		all[t] = numbers
+		all.Changed[t] = numbers
 	}
 	if err := o.cache.apply(o.state, all); err != nil {
 		return nil, err
@@ -95,11 +98,11 @@ func (o *Origin) Spec() *content.Spec { return &o.spec }
 // Counter is what the streams are counted in.
 func (o *Origin) Counter() *drive.Counter { return &o.counter }
 
-// Change makes a change in all keys, one after the other.
+// Change makes a change, in one key after the other.
 func (o *Origin) Change(c content.Change, at time.Time) (content.Stamp, error) {
 	step, err := o.state.Next(c, at)
 	if err == nil {
-		err = o.cache.apply(o.state, step.Changed)
+		err = o.cache.apply(o.state, step)
 	}
 	return step.Stamp, err
 }

@@ -41,11 +41,12 @@ func newSnapshots(spec *content.Spec) *snapshots {
 
 func (s *snapshots) watched() cachev3.Cache { return s.cache }
 
-func (s *snapshots) apply(state *content.State, changed map[string][]int) error {
+func (s *snapshots) apply(state *content.State, step content.Step) error {
 	version := strconv.FormatUint(state.Revision().Revision, 10)
-	for k, old := range s.now {
+	for _, k := range step.Keys {
+		old := s.now[k]
 		next := &cachev3.Snapshot{Resources: old.Resources}
-		for typeURL, numbers := range changed {
+		for typeURL, numbers := range step.Changed {
 			at := cachev3.GetResponseType(typeURL)
 			items := maps.Clone(old.Resources[at].Items)
 			if items == nil {

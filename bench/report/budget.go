@@ -26,6 +26,7 @@ const (
 	// TimesParts: its ratio to the sum of its parts: that of the first case with the same
 	// variant, and what the floor takes more here than there.
 	TimesParts
+	TimesSync // its ratio to that of the same case's step "sync", the first sync
 	// EachStuck: what each stuck client adds to the metric, which is one per
 	// client, against the first case with the same variant.
 	EachStuck
@@ -58,6 +59,10 @@ func Budgets() []Budget {
 		{"CPU per client for first sync", "sync", "sync", CPUPerClient, "", TimesFloor, 1.3},
 		{"p99 of propagation", "clients", "one", P99, "", TimesFloor, 1.2},
 		{"resources resent in a warm storm", "storm", "warm", ResentPerClient, "delta", AtMost, 0},
+		{"CPU of a return with versions, against a first sync", "delta-return", "warm", CPUPerClient, "", TimesSync, 1},
+		{"CPU of a return with versions after a change of 1 %, against a first sync", "delta-return", "changed", CPUPerClient, "", TimesSync, 1},
+		{"resources resent to clients that return with versions", "delta-return", "warm", ResentPerClient, "", AtMost, 0},
+		{"resources resent to clients that return with versions after a change of 1 %", "delta-return", "changed", ResentPerClient, "", AtMost, 0},
 		{"origin responses per change and key", "keys", "one", OriginResponses, "", AtMostKeys, 1},
 		{"origin responses per change and key", "clients", "one", OriginResponses, "", AtMostKeys, 1},
 		{"p99 of the others, with slow or stuck clients", "slow", "one", P99, "", TimesFirst, noise},
@@ -67,10 +72,14 @@ func Budgets() []Budget {
 		{"CPU of a first sync with mTLS, against a handshake and a sync in plaintext", "tls", "sync", CPUPerClient, "", TimesParts, 1.1},
 		{"streams refused while clients connect, with the memory that sizing asks for", "limit", "sync", Refused, "", AtMost, 0},
 		{"clients shed and streams refused, with the memory that sizing asks for", "limit", "one", Refused, "", AtMost, 0},
+		{"memory in use after a collection, of what sizing says of clients, keys and resources", "limit", "sync", OfFormula, "", AtMost, 100},
+		{"the same after changes", "limit", "one", OfFormula, "", AtMost, 100},
 		{"CPU while the origin is down, of a core", "outage-idle", "outage", CoreShare, "", AtMost, 1},
 		{"log lines while the origin is down", "outage-idle", "outage", LogLines, "", AtMost, 100},
 		{"live heap per client", "check", "sync", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
 		{"live heap per client after changes", "check", "one", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
+		{"memory in use per client, with stacks and the runtime's own", "check", "sync", InUsePerClient, "", FloorPlus, 5 << 10},
+		{"memory in use per client, with stacks and the runtime's own, after changes", "check", "one", InUsePerClient, "", FloorPlus, 5 << 10},
 		{"objects allocated per response and ACK", "check", "one", AllocsPerAnswer, "", FloorPlus, 10},
 		{"live heap of a small key and its client", "check-keys", "sync", HeapPerKey, "", AtMost, 60 << 10},
 		{"live heap of a key that is equal to others", "check-keys", "sync", HeapPerKey, "", TimesFirst, 0.9},
@@ -78,7 +87,7 @@ func Budgets() []Budget {
 }
 
 // exact are the metrics that hardly differ from run to run.
-var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer}
+var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer, OfFormula, InUsePerClient}
 
 // Verdict is a budget in one case.
 type Verdict struct {
@@ -161,6 +170,12 @@ func (b *Budget) judge(s *Summary, c *CaseSummary) (Verdict, bool) {
 		}
 		measured = cell.Median / (base.Median + floor.Median - alike.Median)
 		v.Limit, unit = fmt.Sprintf("%g × handshake and sync", b.Limit), "×"
+	case TimesSync:
+		sync, _ := c.cell(s.Targets, RelayTarget, "sync", b.Metric)
+		if sync == nil || sync.Median <= 0 {
+			return v, false
+		}
+		measured, v.Limit, unit = cell.Median/sync.Median, fmt.Sprintf("%g × first sync", b.Limit), "×"
 	case EachStuck:
 		if base == nil || c.setup.StuckClients() == 0 {
 			return v, false
@@ -207,7 +222,7 @@ func difference(name, other string) string {
 
 // LimitText is the limit in words.
 func (b *Budget) LimitText() string {
-	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent}[b.Metric]
+	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent, InUsePerClient: Bytes}[b.Metric]
 	switch b.Bound {
 	case AtMostKeys:
 		return "≤ " + unit.Format(b.Limit) + " for each key"
@@ -219,6 +234,8 @@ func (b *Budget) LimitText() string {
 		return fmt.Sprintf("≤ %g × the first setup and what the floor takes more than there", b.Limit)
 	case TimesFirst:
 		return fmt.Sprintf("≤ %g × the first setup", b.Limit)
+	case TimesSync:
+		return fmt.Sprintf("≤ %g × the first sync", b.Limit)
 	case EachStuck:
 		return "≤ " + unit.Format(b.Limit) + " for each stuck client"
 	}

@@ -151,6 +151,7 @@ func TestBudgets(t *testing.T) {
 		{FloorPlus, 10, 9, "10.0 µs"},
 		{TimesFirst, 1.25, 1.2, "1.25 ×"},
 		{TimesParts, 1.25, 1.2, "1.25 ×"},
+		{TimesSync, 1.5, 1.4, "1.50 ×"},
 		{EachStuck, 60, 59, "60.0 µs"},
 	}
 	s := &Summary{Reference: FloorTarget, Targets: []string{FloorTarget, RelayTarget}}
@@ -158,6 +159,9 @@ func TestBudgets(t *testing.T) {
 		s.Cases = append(s.Cases, CaseSummary{Name: setup.String(), setup: setup, Rows: []Row{{
 			Step: "x", Metric: Metric{"m", "m", Micros, true},
 			Cells: []Cell{{Rounds: 1, Median: 20}, {Rounds: 1, Median: 24 + 6*float64(i), Ratio: 1.2 + .3*float64(i)}},
+		}, {
+			Step: "sync", Metric: Metric{"m", "m", Micros, true},
+			Cells: []Cell{{Rounds: 1, Median: 20}, {Rounds: 1, Median: 20}},
 		}}})
 	}
 	for _, test := range tests {

@@ -42,6 +42,8 @@ type Setup struct {
 	// that want the same.
 	Clients int `json:"clients"`
 	Keys    int `json:"keys"`
+	// PerConnection is how many clients share a connection; 0 means that each has its own.
+	PerConnection int `json:"per_connection,omitempty"`
 	// Resources is the number of clusters of a key, and of its load assignments.
 	Resources int `json:"resources"`
 	// Listeners is the number of listeners of a key, and of its routes.
@@ -52,6 +54,8 @@ type Setup struct {
 	EndpointSize int `json:"endpoint_size,omitempty"`
 	// Nodes is the number of nodes of the target, if it can have several.
 	Nodes int `json:"nodes"`
+	// Tier says that the nodes are one tier, with a Redis.
+	Tier bool `json:"tier,omitempty"`
 	// Slow and Stuck are the shares of clients that read slowly or stop reading,
 	// in percent.
 	Slow  float64 `json:"slow,omitempty"`
@@ -83,6 +87,9 @@ func (s Setup) String() string {
 	if s.Keys != 1 {
 		fmt.Fprintf(&b, ", %s keys", count(float64(s.Keys)))
 	}
+	if s.PerConnection > 0 {
+		fmt.Fprintf(&b, ", %d to a connection", s.PerConnection)
+	}
 	fmt.Fprintf(&b, ", %s CDS + %[1]s EDS", count(float64(s.Resources)))
 	if s.Equal {
 		b.WriteString(", equal in all keys")
@@ -101,6 +108,9 @@ func (s Setup) String() string {
 	}
 	if s.Nodes > 1 {
 		fmt.Fprintf(&b, ", %d nodes", s.Nodes)
+	}
+	if s.Tier {
+		b.WriteString(" of a tier")
 	}
 	if s.Slow > 0 {
 		fmt.Fprintf(&b, ", %g %% slow", s.Slow)
@@ -128,6 +138,12 @@ const (
 	MTLS        = "mTLS"              // they show certificates each time
 	MTLSTickets = "mTLS with tickets" // they resume their sessions when they reconnect
 )
+
+// Connections is how many connections the clients make.
+func (s Setup) Connections() int {
+	each := max(s.PerConnection, 1)
+	return (s.Clients + each - 1) / each
+}
 
 // StuckClients is how many clients are stuck.
 func (s Setup) StuckClients() int { return int(float64(s.Clients) * s.Stuck / 100) }
@@ -186,6 +202,8 @@ type Step struct {
 	Clients Traffic `json:"clients"`
 	// Load is what the origin had to do.
 	Load Load `json:"load,omitzero"`
+	// Tier is what the nodes exchanged, if they are one.
+	Tier Tier `json:"tier,omitzero"`
 	// Changes is how many changes there were, and Late how many seconds after it
 	// was due the origin made one, at most.
 	Changes int     `json:"changes,omitempty"`
@@ -211,6 +229,7 @@ type Use struct {
 // Heap is what processes that are written in Go have on their heaps.
 type Heap struct {
 	Live      int64 `json:"live"`      // bytes, after a collection
+	InUse     int64 `json:"in_use"`    // bytes that the runtime needs for these, for stacks and for itself
 	Allocated int64 `json:"allocated"` // objects, whether they are still there or not
 }
 
@@ -233,6 +252,18 @@ type Load struct {
 	Responses int64 `json:"responses"`
 	BytesIn   int64 `json:"bytes_in"`
 	BytesOut  int64 `json:"bytes_out"`
+}
+
+// Tier is what nodes of a tier exchanged with Redis and with each other.
+type Tier struct {
+	// Calls is how many commands nodes sent to Redis, Scripted how many their scripts ran there.
+	Calls    int64 `json:"calls"`
+	Scripted int64 `json:"scripted"`
+	// RedisIn and RedisOut are bytes that Redis received and sent.
+	RedisIn  int64 `json:"redis_in"`
+	RedisOut int64 `json:"redis_out"`
+	// Peers is bytes between nodes, both ways.
+	Peers int64 `json:"peers"`
 }
 
 // Latency is a distribution, in milliseconds.

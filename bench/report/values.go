@@ -26,7 +26,12 @@ const (
 	HeapPerClient   = "heap_per_client"
 	HeapPerKey      = "heap_per_key"
 	AllocsPerAnswer = "allocations_per_response"
+	OfFormula       = "of_formula"
+	InUsePerClient  = "in_use_per_client"
 )
+
+// SharedMemory is what docs/sizing.md adds for what clients share, in bytes.
+const SharedMemory = 256 << 20
 
 // value is a metric of one run's step.
 type value struct {
@@ -55,6 +60,20 @@ func (s *Step) values(setup Setup, run *Run) []value {
 		} else {
 			cost(HeapPerClient, "live heap per client", Bytes, live/clients)
 		}
+		if s.Heap.InUse == 0 {
+			return
+		}
+		inUse := float64(s.Heap.InUse - run.HeapBefore.InUse)
+		if setup.Cold {
+			cost("in_use_per_key", "memory in use per key, with its clients", Bytes, inUse/float64(max(setup.Keys, 1)))
+		} else {
+			cost(InUsePerClient, "memory in use per client", Bytes, inUse/clients)
+		}
+		if setup.Memory == 0 {
+			return
+		}
+		// The memory limit is the formula's sum and what is shared, and half as much again.
+		cost(OfFormula, "memory in use, of what the formula of sizing.md says", Percent, inUse/(float64(setup.Memory)*2/3-SharedMemory)*100)
 	}
 	latency := func(what string) {
 		if s.Latency == nil || s.Latency.Count == 0 {
@@ -65,6 +84,17 @@ func (s *Step) values(setup Setup, run *Run) []value {
 		cost(P99, what+" p99", Millis, s.Latency.P99)
 		cost("p999", what+" p99.9", Millis, s.Latency.P999)
 		cost("max", what+" max", Millis, s.Latency.Max)
+	}
+	tier := func(each string, n float64) {
+		if !setup.Tier {
+			return
+		}
+		cost("tier_cpu", "all nodes: CPU "+each, Micros, s.Target.CPU/n*1e6)
+		cost("redis_calls", "Redis: calls "+each, Count, float64(s.Tier.Calls)/n)
+		cost("redis_scripted", "Redis: commands in scripts "+each, Count, float64(s.Tier.Scripted)/n)
+		cost("redis_in", "Redis: received "+each, Bytes, float64(s.Tier.RedisIn)/n)
+		cost("redis_out", "Redis: sent "+each, Bytes, float64(s.Tier.RedisOut)/n)
+		cost("peer_bytes", "between nodes: bytes "+each, Bytes, float64(s.Tier.Peers)/n)
 	}
 	switch s.Kind {
 	case Connect, Storm, Restart:
@@ -95,6 +125,7 @@ func (s *Step) values(setup Setup, run *Run) []value {
 			cost(AllocsPerAnswer, "objects allocated per response and ACK", Count, float64(s.Heap.Allocated)/responses)
 		}
 		cost("cpu_per_change", "CPU per client and change", Micros, s.Target.CPU/clients/changes*1e6)
+		tier("per change", changes)
 		latency("propagation")
 		add("synced", "clients up to date", Count, float64(s.Synced))
 		add("responses", "responses delivered", Count, float64(s.Clients.Responses))
@@ -111,6 +142,7 @@ func (s *Step) values(setup Setup, run *Run) []value {
 		add("fleet_cpu", "fleet: CPU per response", Micros, s.Fleet.CPU/responses*1e6)
 	case Idle:
 		cost(CoreShare, "CPU, of a core", Percent, s.Target.CPU/max(s.Seconds, 1e-3)*100)
+		tier("per second", max(s.Seconds, 1e-3))
 		add(LogLines, "log lines", Count, float64(s.LogLines))
 		rss()
 		add("origin_requests", "origin: requests", Count, float64(s.Load.Requests))

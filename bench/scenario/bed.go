@@ -25,6 +25,7 @@ type bed struct {
 	nodes     []*node
 	addrs     []string     // where clients connect
 	certs     *certs.Files // nil for plaintext
+	tier      *tier        // nil unless the nodes are one
 
 	fleet *fleetChild // nil until the clients are started
 }
@@ -32,6 +33,9 @@ type bed struct {
 // newBed starts everything but the clients. Files are put into dir.
 func newBed(ctx context.Context, p Programs, t Target, setup report.Setup, dir string) (*bed, error) {
 	b := &bed{setup: setup, target: t, p: p, serverLog: &logCount{}}
+	if setup.Tier && t.kind != kindRelay {
+		return nil, fmt.Errorf("target %s: as a tier, expected relay", t)
+	}
 	if setup.TLS != "" {
 		if t.kind != kindRelay && t.kind != kindFloor {
 			return nil, fmt.Errorf("target %s: with TLS, expected relay or floor", t)
@@ -63,7 +67,13 @@ func (b *bed) startNodes(ctx context.Context, dir string) error {
 		b.addrs = []string{ready.Addr}
 		return nil
 	}
-	nodes, err := newNodes(ctx, b.target, b.p, b.setup, b.certs, ready.Addr, dir)
+	if b.setup.Tier {
+		var err error
+		if b.tier, err = startTier(ctx, b.setup.Nodes, dir); err != nil {
+			return err
+		}
+	}
+	nodes, err := newNodes(ctx, b, ready.Addr, dir)
 	if err != nil {
 		return err
 	}
@@ -85,6 +95,9 @@ func (b *bed) close() error {
 		b.fleet.close()
 	}
 	err := stopAll(b.nodes)
+	if b.tier != nil {
+		err = errors.Join(err, b.tier.close())
+	}
 	_ = b.server.Close()
 	return err
 }

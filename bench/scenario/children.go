@@ -21,7 +21,7 @@ func serverArgs(t Target, s report.Setup, secured *certs.Files) []string {
 		"--size", strconv.Itoa(spec.Size),
 		"--endpoint-size", strconv.Itoa(spec.EndpointSize),
 		"--equal=" + strconv.FormatBool(spec.Equal),
-		"--open-files", strconv.Itoa(s.Clients + spareFiles),
+		"--open-files", strconv.Itoa(s.Connections() + spareFiles),
 	}
 	if secured != nil && t.kind == kindFloor {
 		args = append(args, "--tls-ca", secured.CA, "--tls-cert", secured.Server, "--tls-key", secured.Key)

@@ -37,6 +37,11 @@ func startFleet(ctx context.Context, p Programs, t Target, setup report.Setup, c
 	return f, nil
 }
 
+// With more clients than crowd, only so many connections are begun per second: a control plane
+// that is asked for thousands of keys at once takes longer to answer than clients wait for names
+// until they count as missing (C12).
+const crowd, crowdRate = 20_000, 100
+
 // fleetArgs start the clients of a setup.
 func fleetArgs(t Target, s report.Setup, clients int, secured *certs.Files, addrs []string) []string {
 	spec := specOf(s)
@@ -44,6 +49,7 @@ func fleetArgs(t Target, s report.Setup, clients int, secured *certs.Files, addr
 		"fleet", "--control", "--" + s.Variant,
 		"--addr", strings.Join(addrs, ","),
 		"--clients", strconv.Itoa(clients),
+		"--streams-per-connection", strconv.Itoa(max(s.PerConnection, 1)),
 		"--keys", strconv.Itoa(spec.Keys),
 		"--resources", strconv.Itoa(spec.Clusters),
 		"--listeners", strconv.Itoa(spec.Listeners),
@@ -56,6 +62,9 @@ func fleetArgs(t Target, s report.Setup, clients int, secured *certs.Files, addr
 	}
 	if s.Types != "" {
 		args = append(args, "--types", s.Types)
+	}
+	if s.Clients > crowd {
+		args = append(args, "--connect-rate", strconv.Itoa(crowdRate))
 	}
 	if secured != nil {
 		args = append(args, "--tls-ca", secured.CA, "--tls-ca-key", secured.CAKey, "--tls-tickets="+strconv.FormatBool(s.TLS == report.MTLSTickets))
@@ -118,15 +127,10 @@ func (f *fleetChild) await(ctx context.Context, revision uint64, change *content
 	return f.reached(r, err)
 }
 
-// storm lets so many clients connect anew over a time, 0 for all, and waits until
-// all hold everything.
-func (f *fleetChild) storm(ctx context.Context, clients int, cold bool, over, timeout time.Duration) (time.Duration, error) {
-	args := fleet.StormArgs{Storm: fleet.Storm{Versions: "warm", Over: over, Links: clients}, Timeout: timeout}
-	if cold {
-		args.Versions = "cold"
-	}
+// storm lets clients connect anew, and waits until all hold everything.
+func (f *fleetChild) storm(ctx context.Context, s fleet.Storm, timeout time.Duration) (time.Duration, error) {
 	var r fleet.Stormed
-	err := f.child.Call(ctx, fleet.OrderStorm, args, &r)
+	err := f.child.Call(ctx, fleet.OrderStorm, fleet.StormArgs{Storm: s, Timeout: timeout}, &r)
 	return f.reached(r.Reached, err)
 }
 

@@ -28,7 +28,7 @@ func (b *bed) heap(ctx context.Context) (sum report.Heap, err error) {
 		if err != nil {
 			return report.Heap{}, fmt.Errorf("heap of %s: %w", n.name, err)
 		}
-		sum.Live, sum.Allocated = sum.Live+h.Live, sum.Allocated+h.Allocated
+		sum.Live, sum.InUse, sum.Allocated = sum.Live+h.Live, sum.InUse+h.InUse, sum.Allocated+h.Allocated
 	}
 	return sum, nil
 }
@@ -61,18 +61,29 @@ func get(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
-var heapLine = regexp.MustCompile(`(?m)^# (HeapAlloc|Mallocs) = ([0-9]+)$`)
+// heapLine is a line of the statistics; that of spans and stacks has what is in use first.
+var heapLine = regexp.MustCompile(`(?m)^# (HeapAlloc|HeapInuse|Stack|MSpan|MCache|BuckHashSys|GCSys|OtherSys|Mallocs) = ([0-9]+)(?: / [0-9]+)?$`)
 
 // parseHeap reads a heap profile in its text form, which ends with the runtime's memory statistics.
 func parseHeap(text string) (h report.Heap, err error) {
-	found := make(map[string]int64)
+	found := 0
 	for _, m := range heapLine.FindAllStringSubmatch(text, -1) {
-		if found[m[1]], err = strconv.ParseInt(m[2], 10, 64); err != nil {
+		n, err := strconv.ParseInt(m[2], 10, 64)
+		if err != nil {
 			return h, fmt.Errorf("heap profile: %s: %w", m[1], err)
 		}
+		found++
+		switch m[1] {
+		case "HeapAlloc":
+			h.Live = n
+		case "Mallocs":
+			h.Allocated = n
+		default:
+			h.InUse += n
+		}
 	}
-	if len(found) != 2 {
-		return h, fmt.Errorf("heap profile: HeapAlloc and Mallocs expected, found %v", found)
+	if found != 9 {
+		return h, fmt.Errorf("heap profile: %d statistics from HeapAlloc to Mallocs, expected 9", found)
 	}
-	return report.Heap{Live: found["HeapAlloc"], Allocated: found["Mallocs"]}, nil
+	return h, nil
 }

@@ -17,6 +17,7 @@ type reading struct {
 	target, origin, fleet report.Use
 	clients               fleet.Stats
 	server                drive.Stats
+	tier                  report.Tier
 	logLines, logBytes    int
 }
 
@@ -34,6 +35,11 @@ func (b *bed) read(ctx context.Context) (reading, error) {
 	}
 	if r.fleet, err = useOf(b.fleet.pid()); err != nil {
 		return r, err
+	}
+	if b.tier != nil {
+		if r.tier, err = b.tier.read(ctx); err != nil {
+			return r, err
+		}
 	}
 	r.logLines, r.logBytes = b.log()
 	if r.server, err = b.stats(ctx); err != nil {
@@ -62,6 +68,13 @@ func between(from, to *reading) report.Step {
 			Responses: to.server.Responses - from.server.Responses,
 			BytesIn:   to.server.BytesIn - from.server.BytesIn,
 			BytesOut:  to.server.BytesOut - from.server.BytesOut,
+		},
+		Tier: report.Tier{
+			Calls:    to.tier.Calls - from.tier.Calls,
+			Scripted: to.tier.Scripted - from.tier.Scripted,
+			RedisIn:  to.tier.RedisIn - from.tier.RedisIn,
+			RedisOut: to.tier.RedisOut - from.tier.RedisOut,
+			Peers:    to.tier.Peers - from.tier.Peers,
 		},
 		Refused:  to.clients.Ends[refused].Count - from.clients.Ends[refused].Count,
 		LogLines: to.logLines - from.logLines,

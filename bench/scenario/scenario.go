@@ -50,6 +50,8 @@ type Step struct {
 	Count    int
 	// Cold says that a storm's clients come without the versions that they had.
 	Cold bool
+	// Percent is how much of the resources changes while the clients of a storm are away.
+	Percent int
 	// Partial says that it is no failure if some clients do not get what they
 	// wait for in the time For.
 	Partial bool
@@ -170,8 +172,12 @@ func check(s report.Setup) error {
 		return fmt.Errorf("%d clients, expected 1 to 1000000", s.Clients)
 	case s.Nodes < 1 || s.Nodes > 100:
 		return fmt.Errorf("%d nodes, expected 1 to 100", s.Nodes)
+	case s.Tier && s.Nodes < 2:
+		return fmt.Errorf("a tier of %d node, expected at least 2", s.Nodes)
 	case s.TLS != "" && s.TLS != report.MTLS && s.TLS != report.MTLSTickets:
 		return fmt.Errorf("TLS %q, expected %q or %q", s.TLS, report.MTLS, report.MTLSTickets)
+	case s.PerConnection < 0 || s.PerConnection > 1000:
+		return fmt.Errorf("%d clients to a connection, expected 0 to 1000", s.PerConnection)
 	case s.Slow < 0 || s.Stuck < 0 || s.Slow+s.Stuck > 100:
 		return fmt.Errorf("%g %% slow and %g %% stuck clients, expected 0 to 100 together", s.Slow, s.Stuck)
 	}

@@ -38,6 +38,11 @@ func TestTable(t *testing.T) {
 			for _, setup := range s.Setups {
 				variants[s.Name] = append(variants[s.Name], setup.Variant)
 				spec := specOf(setup)
+				if step.Percent > 0 {
+					if change := changeOf(step.Percent, setup.Resources); change.Validate(&spec) != nil || step.Do != Storm {
+						t.Errorf("%s, %s: a change of %+v", s.Name, step, change)
+					}
+				}
 				if step.Do == Change {
 					if err := step.Change.Validate(&spec); err != nil || step.Interval <= 0 || step.Count <= 0 {
 						t.Errorf("%s, %s: %d changes each %v: %v", s.Name, step, step.Count, step.Interval, err)
@@ -64,7 +69,7 @@ func TestTable(t *testing.T) {
 
 // TestOverride holds what replaces parts of a scenario.
 func TestOverride(t *testing.T) {
-	s, err := Find("keys")
+	s, err := Find("steady")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +94,7 @@ func TestOverride(t *testing.T) {
 	if change := got.Steps[1]; change.Count != 10 || change.Interval != 100*time.Millisecond || !slices.Equal(got.Targets, []string{"tcp"}) {
 		t.Errorf("%+v of %q, expected 10 changes each 100ms of tcp", change, got.Targets)
 	}
-	if again, _ := s.Apply(Override{}); again.Steps[1].Interval != time.Second || again.Steps[1].Count != 10 || len(again.Setups) != 6 {
+	if again, _ := s.Apply(Override{}); again.Steps[1].Interval != time.Second || again.Steps[1].Count != 10 || len(again.Setups) != 2 {
 		t.Errorf("the scenario itself has changed: %+v", again)
 	}
 	s.Setups[0].TLS = "SSL"
@@ -102,9 +107,9 @@ func TestOverride(t *testing.T) {
 	}
 	s.Setups[0].TLS = ""
 	for want, o := range map[string]Override{
-		`scenario keys: variant "v2", expected delta or sotw`: {Variants: []string{"v2"}},
-		"scenario keys: 0 clients, expected 1 to 1000000":     {Clients: []int{0}},
-		"expected neither below 0":                            {Interval: -1},
+		`scenario steady: variant "v2", expected delta or sotw`: {Variants: []string{"v2"}},
+		"scenario steady: 0 clients, expected 1 to 1000000":     {Clients: []int{0}},
+		"expected neither below 0":                              {Interval: -1},
 	} {
 		if _, err := s.Apply(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, expected %s", err, want)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"xdsrelay/bench/content"
 	"xdsrelay/bench/drive"
+	"xdsrelay/bench/fleet"
 	"xdsrelay/bench/report"
 )
 
@@ -154,10 +156,43 @@ func (r *runner) change(ctx context.Context, s Step) (took, error) {
 	return took{time: elapsed, changes: s.Count}, err
 }
 
+// How long clients are away while something changes: until they are gone, and then until the
+// target has the change.
+const untilGone, untilChanged = 2 * time.Second, 2 * time.Second
+
 // storm lets clients connect anew, and waits until all hold everything.
 func (r *runner) storm(ctx context.Context, s Step) (took, error) {
-	elapsed, err := r.bed.fleet.storm(ctx, s.Count, s.Cold, s.For, syncTimeout)
-	return took{time: elapsed}, err
+	storm := fleet.Storm{Versions: "warm", Over: s.For, Links: s.Count}
+	if s.Cold {
+		storm.Versions = "cold"
+	}
+	if s.Percent == 0 {
+		elapsed, err := r.bed.fleet.storm(ctx, storm, syncTimeout)
+		return took{time: elapsed}, err
+	}
+	storm.Away = s.For + untilGone + untilChanged
+	change := changeOf(s.Percent, r.bed.setup.Resources)
+	var changed drive.Changed
+	result := make(chan error, 1)
+	go func() {
+		err := pause(ctx, s.For+untilGone)
+		if err == nil {
+			err = r.bed.server.Call(ctx, drive.OrderChange, change, &changed)
+		}
+		result <- err
+	}()
+	elapsed, err := r.bed.fleet.storm(ctx, storm, syncTimeout)
+	if err = errors.Join(err, <-result); err != nil {
+		return took{}, err
+	}
+	_, err = r.bed.fleet.await(ctx, changed.Revision, &change, syncTimeout)
+	return took{time: elapsed, changes: 1}, err
+}
+
+// changeOf is a change of so many percent of all clusters and endpoints, which it makes to
+// endpoints alone: a changed cluster would bring its endpoints along (E3).
+func changeOf(percent, resources int) content.Change {
+	return content.Change{Kind: content.Burst, Type: content.EndpointURL, Resources: min(max(1, 2*resources*percent/100), resources)}
 }
 
 // restart restarts the nodes, one after the other, and waits each time until all

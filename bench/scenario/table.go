@@ -36,15 +36,25 @@ func All() []Scenario {
 	admitted.Admit = 100
 	limited := usual
 	limited.Clients = 4000
-	limited.Memory = MemoryFor(limited.Clients)
+	limitedTLS := limited
+	limitedTLS.TLS = report.MTLS
+	limitedKeys := usual
+	limitedKeys.Keys, limitedKeys.Clients, limitedKeys.Resources, limitedKeys.Cold = 2000, 2000, 10, true
+	limitedResources := usual
+	// One client: bodies of several, which come while the resources do, are part of what is shared.
+	limitedResources.Clients, limitedResources.Resources, limitedResources.Cold = 1, 20_000, true
 	halves := usual
 	halves.Nodes = 2
 	slow, stuck := usual, usual
 	slow.Slow, stuck.Stuck = 10, 10
 	quick := usual
 	quick.Clients = 200 // so that machine and origin can follow
+	tier := usual
+	tier.Tier, tier.Nodes, tier.Keys, tier.Clients = true, 3, 100, 300 // one client of each key at each node
 	own := usual
 	own.Keys, own.Clients, own.Resources, own.Cold = 500, 500, 500, true
+	widest := usual
+	widest.Keys, widest.Clients, widest.PerConnection, widest.Resources, widest.Cold = 10_000, 100_000, 10, 10, true
 	equal, few := own, own
 	equal.Equal = true
 	few.Keys, few.Clients, few.Resources = 2000, 2000, 10
@@ -76,7 +86,7 @@ func All() []Scenario {
 		},
 		{
 			Name: "keys", Answers: "What does it cost that clients differ in what they want?",
-			Setups:  replace(both(usual), []int{1, 10, 1000}, func(s *report.Setup, n int) { s.Keys = n }),
+			Setups:  append(replace(both(usual), []int{1, 10, 1000}, func(s *report.Setup, n int) { s.Keys = n }), widest),
 			Targets: compared, Steps: []Step{syncStep, oneStep},
 		},
 		{
@@ -95,9 +105,10 @@ func All() []Scenario {
 			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: content.Change{Kind: content.One, Type: content.ClusterURL}}},
 		},
 		{
-			Name: "limit", Answers: "Is anybody refused or shed that a node has the memory for, by the formula in sizing.md?",
-			Setups: both(limited), Targets: []string{report.RelayTarget},
-			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Count: 60}},
+			Name: "limit", Answers: "Is anybody refused or shed that a node has the memory for, by the formula in sizing.md, and do clients, TLS clients, keys and resources take what it says?",
+			Setups:  sized(append(both(limited), limitedTLS, limitedKeys, limitedResources)),
+			Targets: []string{report.RelayTarget},
+			Steps:   []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Count: 60}},
 		},
 		{
 			Name: "sync", Answers: "What does a client cost that connects, and holds everything?",
@@ -110,6 +121,17 @@ func All() []Scenario {
 			Steps: []Step{
 				syncStep,
 				{Name: "warm", Do: Storm},
+				{Name: "cold", Do: Storm, Cold: true},
+			},
+		},
+		{
+			Name: "delta-return", Answers: "What does a client cost that comes back with versions, when nothing has changed or 1 % has, compared with its first sync and with a return without versions?",
+			Setups:  replace([]report.Setup{usual}, []int{100, 1000}, func(s *report.Setup, n int) { s.Resources = n }),
+			Targets: []string{report.OriginTarget, report.RelayTarget},
+			Steps: []Step{
+				syncStep,
+				{Name: "warm", Do: Storm},
+				{Name: "changed", Do: Storm, Percent: 1},
 				{Name: "cold", Do: Storm, Cold: true},
 			},
 		},
@@ -154,6 +176,18 @@ func All() []Scenario {
 			Steps: []Step{syncStep, {Name: "restart", Do: Restart}, oneStep},
 		},
 		{
+			Name: "tier", Answers: "What do three nodes exchange with Redis and with each other when a key changes, and when nothing does?",
+			Setups: both(tier), Targets: []string{report.RelayTarget},
+			Steps: []Step{
+				syncStep,
+				{Name: "idle", Do: Wait, For: 10 * time.Second},
+				{
+					Name: "one", Do: Change, Count: 100, Interval: 100 * time.Millisecond,
+					Change: content.Change{Kind: content.One, Type: content.EndpointURL, OneKey: true},
+				},
+			},
+		},
+		{
 			Name: "tls", Answers: "What do certificates on both sides cost, above plaintext and above crypto/tls, and what do session tickets save?",
 			Setups: []report.Setup{usual, mutual, resumed}, Targets: []string{report.FloorTarget, report.RelayTarget},
 			Steps: []Step{syncStep, oneStep, {Name: "warm", Do: Storm}},
@@ -182,11 +216,4 @@ func All() []Scenario {
 // both returns a setup in both variants.
 func both(s report.Setup) []report.Setup {
 	return replace([]report.Setup{s}, []string{variantDelta, variantSotW}, func(s *report.Setup, v string) { s.Variant = v })
-}
-
-// MemoryFor is the memory limit that docs/sizing.md asks for, in bytes, for so many clients
-// with small resources.
-func MemoryFor(clients int) int64 {
-	const each, shared = 39 << 10, 256 << 20
-	return (int64(clients)*each + shared) * 3 / 2
 }

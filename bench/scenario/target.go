@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 
-	"xdsrelay/bench/certs"
 	"xdsrelay/bench/report"
+	"xdsrelay/relay/config"
 )
 
 // The kinds of targets.
@@ -89,10 +91,10 @@ type Programs struct {
 	Relay func(ctx context.Context, file string) *exec.Cmd
 }
 
-// newNodes makes the nodes of a target between an origin and a fleet. Files are
+// newNodes makes the nodes of a bed between an origin and a fleet. Files are
 // put into dir.
-func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, secured *certs.Files, origin, dir string) ([]*node, error) {
-	count := 1
+func newNodes(ctx context.Context, b *bed, origin, dir string) ([]*node, error) {
+	t, p, setup, count := b.target, b.p, b.setup, 1
 	if t.kind == kindRelay {
 		count = setup.Nodes
 	}
@@ -126,7 +128,7 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, sec
 			return nil, err
 		}
 		n.admin = fmt.Sprintf("127.0.0.1:%d", admin)
-		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, n.admin, origin, setup, secured)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(b.relayConfig(i, n, origin)), 0o600); err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
@@ -140,10 +142,12 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, sec
 }
 
 // relayConfig is the configuration of a node: the defaults, with metrics on.
-func relayConfig(number int, addr, admin, origin string, setup report.Setup, secured *certs.Files) string {
-	limits, intervals, secure := "", "", ""
-	if setup.Admit > 0 {
-		limits = fmt.Sprintf("limits:\n  max_new_streams: %d\n  new_streams_sync_time: 1s\n", setup.Admit)
+// Nodes count from 0.
+func (b *bed) relayConfig(number int, n *node, origin string) string {
+	setup, secured := b.setup, b.certs
+	intervals, secure, together := "", "", ""
+	if b.tier != nil {
+		together = b.tier.config(number)
 	}
 	if ms := setup.MinInterval; ms > 0 {
 		intervals = fmt.Sprintf("downstream:\n  min_interval: [Cluster=%dms, ClusterLoadAssignment=%[1]dms]\n", ms)
@@ -151,7 +155,7 @@ func relayConfig(number int, addr, admin, origin string, setup report.Setup, sec
 	if secured != nil {
 		secure = fmt.Sprintf("  tls: {cert_file: %q, key_file: %q, ca_file: %q}\nauthorization: {allow_any: true}\n", secured.Server, secured.Key, secured.CA)
 	}
-	return limits + fmt.Sprintf(`node:
+	return limitsFor(setup) + together + fmt.Sprintf(`node:
   name: node-%d
 listener:
   address: %s
@@ -162,7 +166,32 @@ admin:
 drain:
   duration: 2s
   grace: 2s
-`, number, addr, secure+intervals, origin, admin)
+`, number+1, n.addr, secure+intervals, origin, n.admin)
+}
+
+// limitsFor are the limits of a node: the defaults, but for those that a setup is about, and those
+// on one address, from which all clients come here.
+func limitsFor(setup report.Setup) string {
+	limits := make(map[string]any)
+	if setup.Admit > 0 {
+		limits["max_new_streams"], limits["new_streams_sync_time"] = setup.Admit, "1s"
+	}
+	defaults := config.Default().Limits
+	if setup.Keys > defaults.MaxKeysPerIdentity {
+		limits["max_keys_per_identity"], limits["max_keys"] = setup.Keys, max(setup.Keys, defaults.MaxKeys)
+	}
+	if setup.Clients > defaults.MaxStreamsPerSource {
+		limits["max_streams_per_source"] = setup.Clients
+	}
+	if len(limits) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("limits:\n")
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		fmt.Fprintf(&b, "  %s: %v\n", name, limits[name])
+	}
+	return b.String()
 }
 
 // BuildRelay builds the relay of the checkout that the working directory is in,

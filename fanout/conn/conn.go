@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"time"
@@ -68,6 +69,12 @@ func (a *address) String() string {
 		return "unix:" + a.conn.raw.LocalAddr().String()
 	}
 	return a.Addr.String()
+}
+
+// Encrypted reports whether the connection is TLS. It must not be called before the handshake ends.
+func (c *Conn) Encrypted() bool {
+	_, is := c.Conn.(*tls.Conn)
+	return is
 }
 
 // Of returns the connection of a remote address; nil if no [Listener] accepted it.

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -262,7 +263,7 @@ func TestCredentials(t *testing.T) {
 	for _, secure := range []func(net.Conn) (net.Conn, aggregation.Connection, error){
 		nil,
 		func(raw net.Conn) (net.Conn, aggregation.Connection, error) {
-			return raw, aggregation.Connection{TLS: &credentials.TLSInfo{}}, nil
+			return tls.Server(raw, &tls.Config{}), aggregation.Connection{TLS: &credentials.TLSInfo{}}, nil
 		},
 		func(net.Conn) (net.Conn, aggregation.Connection, error) {
 			return nil, aggregation.Connection{}, refused
@@ -283,6 +284,9 @@ func TestCredentials(t *testing.T) {
 		}
 		if info := auth.(*aggregation.Connection); info.Listener != "mesh" || (info.TLS == nil) != (secure == nil) {
 			t.Errorf("%+v", info)
+		}
+		if c.(*Conn).Encrypted() != (secure != nil) { // which an estimate of its memory depends on
+			t.Errorf("encrypted: %v", c.(*Conn).Encrypted())
 		}
 	}
 	if conn, auth, err := Credentials().ServerHandshake(&sink{}); conn == nil || auth != nil || err != nil {

@@ -15,6 +15,7 @@ import (
 	"xdsrelay/bench/drive"
 	"xdsrelay/bench/fleet"
 	"xdsrelay/bench/origin"
+	"xdsrelay/bench/report"
 	"xdsrelay/bench/scenario"
 	"xdsrelay/relay/robust/record"
 )
@@ -77,7 +78,7 @@ func (l *limited) start(t *testing.T, binary string) {
 	host := newLoopback()
 	n := &Node{
 		t: t, name: "limited", binary: binary, dir: t.TempDir(), to: record.NewRecorder(), addr: host.port(10_000), admin: host.port(10_100),
-		env: []string{fmt.Sprintf("GOMEMLIMIT=%d", scenario.MemoryFor(limitClients+limitComing))},
+		env: []string{fmt.Sprintf("GOMEMLIMIT=%d", scenario.MemoryFor(report.Setup{Clients: limitClients + limitComing}))},
 	}
 	text := fmt.Sprintf("node: {name: %s}\nlistener: {address: %q}\nadmin: {address: %q}\nupstream: {addresses: [%q]}\nlog: {level: warn}\n",
 		n.name, n.addr, n.admin, l.origin.Addr())
