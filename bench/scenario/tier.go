@@ -65,7 +65,7 @@ func startTier(ctx context.Context, nodes int, dir string) (*tier, error) {
 // config is what a node's configuration says of the tier; nodes count from 0.
 func (t *tier) config(node int) string {
 	p := t.peers[node]
-	return fmt.Sprintf("tier:\n  redis: {url: %q}\n  peer: {address: %q, advertise: %q, token_file: %q}\n",
+	return fmt.Sprintf("tier:\n  redis: {url: %q}\n  peer: {address: %q, advertise_address: %q, token_file: %q}\n",
 		"redis://"+t.redis.addr, p.to, p.listener.Addr(), t.tokenFile)
 }
 
