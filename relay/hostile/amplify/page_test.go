@@ -122,7 +122,7 @@ func shortened(of map[string]bool) string {
 			all = append(all, p)
 		}
 	}
-	return strings.Join(all, ", ")
+	return strings.Join(all, "; ") // some contain a comma
 }
 
 // TestPage holds that docs/internals/threat-model.md shows all rows. Figures that are there stay.
