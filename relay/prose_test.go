@@ -52,8 +52,8 @@ var proseRules = []struct {
 	{regexp.MustCompile(`(?i)\b\w+(isation|ising)\b|\b(organi|recogni|reali|initiali|seriali|summari|normali|minimi|maximi|optimi|authori|synchroni|prioriti|customi|utili|emphasi|generali|speciali)s(e|es|ed)\b`), "the US spelling, with z"},
 }
 
-// usSpelling are matches of proseRules that are right all the same.
-var usSpelling = regexp.MustCompile(`(?i)^(behaviors?|colors?|favors?|neighbors?|honors?|labeled|labeling|raising|rising|advertising|comprising|promising|arising|surprising|exercising|revising|advising|supervising|bypassing|noising|disguising|compromising)$`)
+// usSpelling are matches of proseRules that are right all the same: US spellings, and the status of gRPC.
+var usSpelling = regexp.MustCompile(`^CANCELLED$|(?i)^(behaviors?|colors?|favors?|neighbors?|honors?|labeled|labeling|raising|rising|advertising|comprising|promising|arising|surprising|exercising|revising|advising|supervising|bypassing|noising|disguising|compromising)$`)
 
 // proseIn returns what is wrong with the sentences of a text, which is prose without markup.
 func proseIn(text string) (wrong []string) {
