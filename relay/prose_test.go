@@ -322,3 +322,33 @@ func TestProse(t *testing.T) {
 		}
 	}
 }
+
+// TestProseChecker holds that the check sees mistakes in pages, and nothing else.
+func TestProseChecker(t *testing.T) {
+	words := strings.Repeat("word ", longest-1) + "word"
+	for name, tc := range map[string]struct {
+		page string
+		want int
+	}{
+		"a sentence":                    {words + ".", 0},
+		"a long sentence":               {words + " more.", 1},
+		"a bold sentence, then another": {"**Converges.** " + words + ".", 0},
+		"cells are sentences":           {"| " + words + " | " + words + " |", 0},
+		"a word":                        {"The relay tells it.", 1},
+		"a word in code":                {"The relay runs `tell`.", 0},
+		"a British spelling":            {"The stream is cancelled.", 1},
+		"a status of gRPC":              {"The stream ends with CANCELLED.", 0},
+		"a clause as a heading":         {"# Who gets it", 1},
+		"a question as a heading":       {"# Who gets it?", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			blocks, wrong := proseOfPage(tc.page)
+			for _, block := range blocks {
+				wrong = append(wrong, proseIn(block)...)
+			}
+			if len(wrong) != tc.want {
+				t.Errorf("%q, expected %d", wrong, tc.want)
+			}
+		})
+	}
+}
