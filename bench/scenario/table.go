@@ -184,7 +184,7 @@ func both(s report.Setup) []report.Setup {
 	return replace([]report.Setup{s}, []string{variantDelta, variantSotW}, func(s *report.Setup, v string) { s.Variant = v })
 }
 
-// MemoryFor is the memory limit that docs/sizing.md asks for, in bytes, for so many clients
+// MemoryFor is the memory limit that docs/operate/sizing.md asks for, in bytes, for so many clients
 // with small resources.
 func MemoryFor(clients int) int64 {
 	const each, shared = 39 << 10, 256 << 20

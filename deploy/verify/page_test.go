@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDeployPage: what docs/deploy.md tells people to type can be typed. Its helm
+// TestDeployPage: what docs/operate/deploy.md tells people to type can be typed. Its helm
 // commands give manifests, one after the other as they stand there; its make targets and
 // files exist; and its bootstraps are printed.
 func TestDeployPage(t *testing.T) {
-	page, err := os.ReadFile(repository + "/docs/deploy.md")
+	page, err := os.ReadFile(repository + "/docs/operate/deploy.md")
 	if err != nil {
 		t.Fatal(err)
 	}
