@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestGuaranteesNameTests: each test that docs/guarantees.md and the threat model
+// TestGuaranteesNameTests: each test that docs/internals/guarantees.md and the threat model
 // name exists in the package that they name.
 func TestGuaranteesNameTests(t *testing.T) {
-	for doc, least := range map[string]int{"docs/guarantees.md": 40, "docs/threat-model.md": 20} {
+	for doc, least := range map[string]int{"docs/internals/guarantees.md": 40, "docs/internals/threat-model.md": 20} {
 		testNames(t, doc, least)
 	}
 }

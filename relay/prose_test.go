@@ -88,6 +88,7 @@ var (
 	inlineCode = regexp.MustCompile("`[^`]*`")
 	link       = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
 	htmlTag    = regexp.MustCompile(`<[^>]*>`)
+	emphasis   = regexp.MustCompile(`\*\*`)
 	listMark   = regexp.MustCompile(`^\s*([-*]|\d+\.) `)
 	question   = regexp.MustCompile(`(?i)^(who|what|where|when|why|how|if|whether)\b`)
 )
@@ -102,7 +103,7 @@ func proseOfPage(text string) (blocks map[int]string, wrong []string) {
 			code, start = !code, 0
 			continue
 		}
-		plain := htmlTag.ReplaceAllString(link.ReplaceAllString(inlineCode.ReplaceAllString(line, "CODE"), "$1"), "")
+		plain := emphasis.ReplaceAllString(htmlTag.ReplaceAllString(link.ReplaceAllString(inlineCode.ReplaceAllString(line, "CODE"), "$1"), ""), "")
 		switch {
 		case code:
 		case strings.TrimSpace(plain) == "":

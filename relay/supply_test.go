@@ -115,7 +115,7 @@ func TestFetchedChecker(t *testing.T) {
 }
 
 // testModules are the modules that go.mod requires for tests and load tools alone, each
-// with the reason in docs/architecture.md.
+// with the reason in docs/internals/architecture.md.
 var testModules = []string{
 	"github.com/HdrHistogram/hdrhistogram-go", "github.com/envoyproxy/go-control-plane", "github.com/envoyproxy/go-control-plane/ratelimit",
 	"github.com/yuin/gopher-lua", "go.uber.org/goleak", "golang.org/x/sync", "golang.org/x/tools", "pgregory.net/rapid",
@@ -135,18 +135,18 @@ func TestProgramModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	compiled := strings.Fields(string(goOutput(t, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/xdsrelay")))
-	reasons := readPage(t, "docs/architecture.md").text
+	reasons := readPage(t, "docs/internals/architecture.md").text
 	for _, m := range required.Require {
 		switch listed := slices.Contains(testModules, m.Path); {
 		case listed && slices.Contains(compiled, m.Path):
 			t.Errorf("%s is listed as a module for tests, but the program imports it", m.Path)
 		case !listed && !m.Indirect && !slices.Contains(compiled, m.Path):
-			t.Errorf("%s is required, but the program does not import it: move what needs it to a nested module, or list it here and in docs/architecture.md", m.Path)
+			t.Errorf("%s is required, but the program does not import it: move what needs it to a nested module, or list it here and in docs/internals/architecture.md", m.Path)
 		}
 	}
 	for _, module := range testModules {
 		if _, name, _ := strings.Cut(module, "/"); !strings.Contains(reasons, module) && !strings.Contains(reasons, "`"+path.Base(name)+"`") {
-			t.Errorf("docs/architecture.md does not say why go.mod requires %s", module)
+			t.Errorf("docs/internals/architecture.md does not say why go.mod requires %s", module)
 		}
 	}
 }

@@ -123,7 +123,7 @@ func sides(hunk string) (was, then string) {
 	return was, then
 }
 
-// row is the revert in the table of docs/simulation.md.
+// row is the revert in the table of docs/internals/simulation.md.
 func (r *revert) row() string {
 	seed, cpu := r.note, ""
 	if r.seed > 0 {
@@ -149,9 +149,9 @@ func (r *revert) row() string {
 }
 
 // TestReverts: each fix can be taken out of the product as it is now, its plan can be read,
-// and docs/simulation.md says what is found.
+// and docs/internals/simulation.md says what is found.
 func TestReverts(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "simulation.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "internals", "simulation.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestReverts(t *testing.T) {
 			t.Errorf("%s: %v", r.name, err)
 		}
 		if row := r.row(); !strings.Contains(string(page), row+"\n") {
-			t.Errorf("docs/simulation.md: expected the row\n%s", row)
+			t.Errorf("docs/internals/simulation.md: expected the row\n%s", row)
 		}
 	}
 }

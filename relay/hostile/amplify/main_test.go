@@ -15,7 +15,7 @@
 // before a client is authorized; no lock that others wait for longer than 5 ms. What
 // depends on the machine is compared between sizes or counted, and a value that exceeds
 // its bound is measured again: the least of several counts. A full run writes what it has
-// measured to docs/threat-model.md.
+// measured to docs/internals/threat-model.md.
 package amplify
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write the table in docs/threat-model.md: its rows, or the figures of a full run")
+	update = flag.Bool("update", false, "write the table in docs/internals/threat-model.md: its rows, or the figures of a full run")
 	only   = flag.String("amplify.rows", "", "a regular expression of the rows to measure; empty for all")
 	full   = flag.Bool("amplify.full", false, "measure with larger sizes, all fields of all methods, and all patterns of each")
 )
