@@ -52,8 +52,8 @@ var proseRules = []struct {
 	{regexp.MustCompile(`(?i)\b\w+(isation|ising)\b|\b(organi|recogni|reali|initiali|seriali|summari|normali|minimi|maximi|optimi|authori|synchroni|prioriti|customi|utili|emphasi|generali|speciali)s(e|es|ed)\b`), "the US spelling, with z"},
 }
 
-// usSpelling are matches of proseRules that are right all the same.
-var usSpelling = regexp.MustCompile(`(?i)^(behaviors?|colors?|favors?|neighbors?|honors?|labeled|labeling|raising|rising|advertising|comprising|promising|arising|surprising|exercising|revising|advising|supervising|bypassing|noising|disguising|compromising)$`)
+// usSpelling are matches of proseRules that are right all the same: US spellings, and the status of gRPC.
+var usSpelling = regexp.MustCompile(`^CANCELLED$|(?i)^(behaviors?|colors?|favors?|neighbors?|honors?|labeled|labeling|raising|rising|advertising|comprising|promising|arising|surprising|exercising|revising|advising|supervising|bypassing|noising|disguising|compromising)$`)
 
 // proseIn returns what is wrong with the sentences of a text, which is prose without markup.
 func proseIn(text string) (wrong []string) {
@@ -320,5 +320,35 @@ func TestProse(t *testing.T) {
 		if has[name] < n {
 			t.Errorf("%s has %d findings, but %s allows %d: run go test ./relay -run '^TestProse$' -args -prose.update", name, has[name], budget, n)
 		}
+	}
+}
+
+// TestProseChecker holds that the check sees mistakes in pages, and nothing else.
+func TestProseChecker(t *testing.T) {
+	words := strings.Repeat("word ", longest-1) + "word"
+	for name, tc := range map[string]struct {
+		page string
+		want int
+	}{
+		"a sentence":                    {words + ".", 0},
+		"a long sentence":               {words + " more.", 1},
+		"a bold sentence, then another": {"**Converges.** " + words + ".", 0},
+		"cells are sentences":           {"| " + words + " | " + words + " |", 0},
+		"a word":                        {"The relay tells it.", 1},
+		"a word in code":                {"The relay runs `tell`.", 0},
+		"a British spelling":            {"The stream is cancelled.", 1},
+		"a status of gRPC":              {"The stream ends with CANCELLED.", 0},
+		"a clause as a heading":         {"# Who gets it", 1},
+		"a question as a heading":       {"# Who gets it?", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			blocks, wrong := proseOfPage(tc.page)
+			for _, block := range blocks {
+				wrong = append(wrong, proseIn(block)...)
+			}
+			if len(wrong) != tc.want {
+				t.Errorf("%q, expected %d", wrong, tc.want)
+			}
+		})
 	}
 }

@@ -61,7 +61,7 @@ func (l *Link) Move(to Target, now time.Time) {
 // Hear records whether the stream counts as established by its silence alone, now or as soon as it
 // is up.
 func (l *Link) Hear(v Voice) {
-	e := Spoke
+	e := Responded
 	if v == Mute {
 		e = Silenced
 	}

@@ -31,7 +31,7 @@ func (l *Link) apply(e Event, now time.Time) {
 		l.Move(ControlPlane, now)
 	case Silenced:
 		l.Hear(Mute)
-	case Spoke:
+	case Responded:
 		l.Hear(Heard)
 	case Slept:
 		l.Sleep(now, now)

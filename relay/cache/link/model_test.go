@@ -39,7 +39,7 @@ func (f *flags) apply(e Event) {
 		f.connected, f.reason = false, true
 	case Borrowed, Returned:
 		f.connected, f.borrowed = false, e == Borrowed
-	case Silenced, Spoke:
+	case Silenced, Responded:
 		f.silent = e == Silenced
 	case Released:
 		f.feed, f.connected, f.reason = false, false, false

@@ -58,10 +58,10 @@ const (
 	// next one is to the owner, or to the control plane.
 	Borrowed
 	Returned
-	// Silenced: the stream counts as established by its silence alone. Spoke: the other side has sent
+	// Silenced: the stream counts as established by its silence alone. Responded: the other side has sent
 	// something.
 	Silenced
-	Spoke
+	Responded
 	// Slept: the process has slept.
 	Slept
 	// Released: nothing is wanted of the stream any more. Idled: the key has become idle.
@@ -86,7 +86,7 @@ var (
 	targetNames = [targets]string{"ControlPlane", "OtherNode"}
 	phaseNames  = [phases]string{"Unneeded", "Idle", "Connecting", "Failed", "Established"}
 	voiceNames  = [voices]string{"Heard", "Mute"}
-	eventNames  = [events]string{"Started", "Up", "Down", "Borrowed", "Returned", "Silenced", "Spoke", "Slept", "Released", "Idled"}
+	eventNames  = [events]string{"Started", "Up", "Down", "Borrowed", "Returned", "Silenced", "Responded", "Slept", "Released", "Idled"}
 )
 
 func (t Target) String() string { return targetNames[t] }

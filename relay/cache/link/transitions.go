@@ -75,7 +75,7 @@ var rows = []row{
 	{on: Returned, phase: established, voice: mute, to: State{ControlPlane, Connecting, same}, effect: Restart},
 
 	{on: Silenced, to: State{same, same, Mute}},
-	{on: Spoke, to: State{same, same, Heard}},
+	{on: Responded, to: State{same, same, Heard}},
 
 	{on: Slept, phase: only(Unneeded, Idle, Connecting, Failed), to: keep},
 	{on: Slept, phase: established, voice: heard, to: keep, effect: Lose},

@@ -62,7 +62,7 @@ func page() *transitiontest.Page {
 	p.List("Voices", "Voice | Meaning", voiceNames[:], voiceMeanings[:])
 	machine.Grid(p, "The stream begins and ends", Started, Up, Down, Released, Idled)
 	machine.Grid(p, "The stream moves", Borrowed, Returned)
-	machine.Grid(p, "Silence", Silenced, Spoke, Slept)
+	machine.Grid(p, "Silence", Silenced, Responded, Slept)
 	p.List("Effects", "Effect | Meaning", effectNames[:], effectMeanings[:])
 	return p
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Legend is what the cells of a page mean.
-const Legend = "In a cell, – means that the state does not change, and an empty cell that the event is illegal: it panics in builds with the race detector. After the state come the effects."
+const Legend = "In a cell, – means that the state does not change, and an empty cell that the event is illegal: it panics in builds with the race detector. The effects follow the state."
 
 // Page is a page in docs/internals that is made of a table.
 type Page struct {
