@@ -53,7 +53,7 @@ func (s *Server) ServerOptions() []grpc.ServerOption {
 }
 
 // WriteBuffer is the size of a connection's write buffer, in bytes: the largest that the memory in
-// docs/sizing.md allows for all clients at once on a node with 1 GiB; see
+// docs/operate/sizing.md allows for all clients at once on a node with 1 GiB; see
 // bench/results/write-buffer-2026-11-22.md.
 const WriteBuffer = 32 << 10
 

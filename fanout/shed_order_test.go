@@ -229,15 +229,15 @@ func TestShedByKey(t *testing.T) {
 }
 
 // TestCopiesOfKeys: the number of nodes that hold a key whose clients connect at random is as in
-// docs/sizing.md.
+// docs/operate/sizing.md.
 func TestCopiesOfKeys(t *testing.T) {
-	text, err := os.ReadFile("../docs/sizing.md")
+	text, err := os.ReadFile("../docs/operate/sizing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile(`\| anywhere, at random \| [^|]* \| ([\d.]+) \| ([\d.]+) \|`).FindSubmatch(text)
 	if row == nil {
-		t.Fatal("docs/sizing.md has no row of clients that connect at random: has the form changed?")
+		t.Fatal("docs/operate/sizing.md has no row of clients that connect at random: has the form changed?")
 	}
 	const keys, clients = 2000, 20
 	for i, nodes := range []int{10, 100} {
@@ -247,7 +247,7 @@ func TestCopiesOfKeys(t *testing.T) {
 		}
 		c := spreadClients(nodes, 0, keys, func(int) int { return clients })
 		if each := float64(c.copies()) / keys; each < says*0.99 || each > says*1.01 {
-			t.Errorf("with %d nodes a key is on %.2f of them, docs/sizing.md says %.1f", nodes, each, says)
+			t.Errorf("with %d nodes a key is on %.2f of them, docs/operate/sizing.md says %.1f", nodes, each, says)
 		}
 	}
 }

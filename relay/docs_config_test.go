@@ -22,13 +22,9 @@ func TestConfigurationsOfPages(t *testing.T) {
 	for f := range gotype.TypeFor[config.Config]().Fields() {
 		sections = append(sections, f.Tag.Get("yaml"))
 	}
-	files, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := 0
-	for _, file := range append(files, "../README.md") {
-		text, err := os.ReadFile(file)
+	for file := range pages(t) {
+		text, err := os.ReadFile(filepath.Join("..", file))
 		if err != nil {
 			t.Fatal(err)
 		}

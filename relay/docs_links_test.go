@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -23,6 +24,7 @@ var (
 	linkForm   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	sourceForm = regexp.MustCompile(`(?:src|srcset|href)="([^"]+)"`)
 	codeForm   = regexp.MustCompile("(?s)```.*?\n```")
+	anchorForm = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 	headForm   = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	inlineForm = regexp.MustCompile("`[^`\n]*`")
 )
@@ -43,6 +45,9 @@ func readPage(t *testing.T, name string) page {
 	for _, m := range headForm.FindAllStringSubmatch(p.text, -1) {
 		p.anchors = append(p.anchors, anchor(m[1]))
 	}
+	for _, m := range anchorForm.FindAllStringSubmatch(p.text, -1) {
+		p.anchors = append(p.anchors, m[1])
+	}
 	return p
 }
 
@@ -61,19 +66,35 @@ func anchor(heading string) string {
 	return b.String()
 }
 
-// pages are README and what is below docs.
+// pages are the documents at the top of the repository, and all in docs.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
-	all := map[string]page{"README.md": readPage(t, "README.md")}
-	for _, dir := range []string{"docs", "docs/internals"} {
-		files, err := filepath.Glob(filepath.Join("..", dir, "*.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range files {
-			name := path.Join(dir, filepath.Base(f))
+	all := make(map[string]page)
+	for name := range files(t) {
+		if path.Ext(name) == ".md" && (path.Dir(name) == "." || strings.HasPrefix(name, "docs/")) {
 			all[name] = readPage(t, name)
 		}
+	}
+	return all
+}
+
+// files are the names of all files of the repository, from its root.
+func files(t *testing.T) map[string]bool {
+	t.Helper()
+	all := make(map[string]bool)
+	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			all[name] = true
+		case d.Name() == "node_modules", name == ".git", name == ".bin", name == "bin":
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return all
 }
@@ -111,11 +132,13 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// TestPagesAreReached: links lead from README to every page and every picture.
+// TestPagesAreReached: links lead from the map, docs/index.md, to every page, and pages show every
+// picture.
 func TestPagesAreReached(t *testing.T) {
+	const start = "docs/index.md"
 	all := pages(t)
-	reached := map[string]bool{"README.md": true}
-	for queue := []string{"README.md"}; len(queue) > 0; queue = queue[1:] {
+	reached := map[string]bool{start: true}
+	for queue := []string{start}; len(queue) > 0; queue = queue[1:] {
 		p := all[queue[0]]
 		for _, link := range p.links {
 			file, _, ok := p.leads(link)
@@ -131,14 +154,45 @@ func TestPagesAreReached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	atTop := []string{"README.md", "SECURITY.md"} // where readers and GitHub begin
 	for name := range all {
-		if !reached[name] {
-			t.Errorf("no link leads from README.md to %s", name)
+		if !reached[name] && !slices.Contains(atTop, name) {
+			t.Errorf("no link leads from %s to %s", start, name)
 		}
 	}
 	for _, picture := range pictures {
 		if name := path.Join("docs/img", filepath.Base(picture)); !reached[name] {
 			t.Errorf("no page shows %s", name)
+		}
+	}
+}
+
+// TestMapListsPages: the map itself links to every page in docs.
+func TestMapListsPages(t *testing.T) {
+	all := pages(t)
+	index := all["docs/index.md"]
+	listed := make(map[string]bool)
+	for _, link := range index.links {
+		file, _, _ := index.leads(link)
+		listed[file] = true
+	}
+	for name := range all {
+		if strings.HasPrefix(name, "docs/") && name != index.name && !listed[name] {
+			t.Errorf("docs/index.md does not list %s", name)
+		}
+	}
+}
+
+// TestNamesDifferInMoreThanCase: no two files or folders have names that differ only in case, since
+// many file systems cannot hold both.
+func TestNamesDifferInMoreThanCase(t *testing.T) {
+	seen := make(map[string]string)
+	for name := range files(t) {
+		for ; name != "."; name = path.Dir(name) {
+			if other := seen[strings.ToLower(name)]; other != "" && other != name {
+				t.Errorf("%s and %s differ only in case", other, name)
+			}
+			seen[strings.ToLower(name)] = name
 		}
 	}
 }

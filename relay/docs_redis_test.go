@@ -20,7 +20,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// redisName is a row of the table of names in docs/redis.md.
+// redisName is a row of the table of names in docs/operate/redis.md.
 type redisName struct {
 	name, kind string
 	pattern    *regexp.Regexp
@@ -31,13 +31,13 @@ type redisName struct {
 // redisPage reads the table of names, and the line of the access control list.
 func redisPage(t *testing.T) (names []redisName, acl string) {
 	t.Helper()
-	text, err := os.ReadFile("../docs/redis.md")
+	text, err := os.ReadFile("../docs/operate/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	acl = regexp.MustCompile(`(?m)^ACL SETUSER .*$`).FindString(string(text))
 	if want := "add `" + store.ShardedRights + "`"; !strings.Contains(string(text), want) {
-		t.Errorf("docs/redis.md does not say %q", want)
+		t.Errorf("docs/operate/redis.md does not say %q", want)
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(PREFIX:[^`]*)` \\| (\\w+) \\| .* \\|([^|]*)\\|([^|]*)\\|$").FindAllStringSubmatch(string(text), -1) {
 		row := redisName{name: m[1], kind: m[2]}
@@ -55,12 +55,12 @@ func redisPage(t *testing.T) (names []redisName, acl string) {
 		names = append(names, row)
 	}
 	if len(names) != 8 || acl == "" {
-		t.Fatalf("docs/redis.md has %d names and the line %q: has the form changed?", len(names), acl)
+		t.Fatalf("docs/operate/redis.md has %d names and the line %q: has the form changed?", len(names), acl)
 	}
 	return names, acl
 }
 
-// TestRedisPage: with a user that has just the rights of docs/redis.md, a tier with the
+// TestRedisPage: with a user that has just the rights of docs/operate/redis.md, a tier with the
 // last known good state in Redis works, which a node that starts without a control plane
 // proves. What is then in Redis is what the page says: each name, its type, its size and
 // its expiry.
@@ -68,7 +68,7 @@ func TestRedisPage(t *testing.T) {
 	t.Parallel()
 	names, acl := redisPage(t)
 	if want := "ACL SETUSER relay on >PASSWORD " + store.Rights("xdsrelay"); acl != want {
-		t.Errorf("docs/redis.md has\n%s, expected\n%s", acl, want)
+		t.Errorf("docs/operate/redis.md has\n%s, expected\n%s", acl, want)
 	}
 	redis := redistest.Start(t, redistest.Config{Password: "admin-word"})
 	var line []any
@@ -105,7 +105,7 @@ func TestRedisPage(t *testing.T) {
 		for _, key := range redisKeys(redis) {
 			i := slices.IndexFunc(names, func(n redisName) bool { return n.pattern.MatchString(key) })
 			if i < 0 {
-				t.Fatalf("%s is in Redis and not in docs/redis.md", key)
+				t.Fatalf("%s is in Redis and not in docs/operate/redis.md", key)
 			}
 			found[names[i].name] = true
 		}
@@ -136,7 +136,7 @@ func TestRedisPage(t *testing.T) {
 	}
 	for _, c := range channels {
 		if !slices.ContainsFunc(names, func(n redisName) bool { return n.kind == "channel" && n.pattern.MatchString(fmt.Sprint(c)) }) {
-			t.Errorf("nodes listen to %v, which is not in docs/redis.md", c)
+			t.Errorf("nodes listen to %v, which is not in docs/operate/redis.md", c)
 		}
 	}
 
@@ -165,12 +165,12 @@ func redisKeys(redis *redistest.Server) (keys []string) {
 func (n redisName) check(t *testing.T, redis *redistest.Server, key string) {
 	t.Helper()
 	if kind := redis.Do("TYPE", key); kind != n.kind {
-		t.Errorf("%s is a %v, docs/redis.md says %s", key, kind, n.kind)
+		t.Errorf("%s is a %v, docs/operate/redis.md says %s", key, kind, n.kind)
 	}
 	milliseconds, _ := redis.Do("PTTL", key).(int64)
 	left := time.Duration(milliseconds) * time.Millisecond
 	if left <= 0 || left > n.ttl || left < n.ttl-time.Hour {
-		t.Errorf("%s expires in %v, docs/redis.md says %v", key, left, n.ttl)
+		t.Errorf("%s expires in %v, docs/operate/redis.md says %v", key, left, n.ttl)
 	}
 	if n.bytes == 0 {
 		return
@@ -178,7 +178,7 @@ func (n redisName) check(t *testing.T, redis *redistest.Server, key string) {
 	fields, _ := redis.Do("HGETALL", key).([]any)
 	for pair := range slices.Chunk(fields, 2) {
 		if size := len(fmt.Sprint(pair...)); size > n.bytes {
-			t.Errorf("%s has %d bytes in %v, docs/redis.md says %d", key, size, pair, n.bytes)
+			t.Errorf("%s has %d bytes in %v, docs/operate/redis.md says %d", key, size, pair, n.bytes)
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"xdsrelay/relay/config"
 )
 
-// TestSizingAddsUp: the numbers of docs/sizing.md are what the formulas in their rows give,
+// TestSizingAddsUp: the numbers of docs/operate/sizing.md are what the formulas in their rows give,
 // to two digits, and a node with 1 GiB has the memory for the write buffers of its clients.
 func TestSizingAddsUp(t *testing.T) {
-	text, err := os.ReadFile("../docs/sizing.md")
+	text, err := os.ReadFile("../docs/operate/sizing.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ const (
 // topLevel is all that the root folder holds, beside what .gitignore names.
 var topLevel = []string{
 	"go.mod", "go.sum", "cmd", "relay", "upstream", "fanout", "shard", "deploy", "bench", "docs",
-	"Makefile", "README.md", "LICENSE", ".ci", ".golangci.yml", ".gitignore",
+	"Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", ".ci", ".golangci.yml", ".gitignore",
 }
 
 // TestImportGraph holds the layout of the repository: who may import whom,

@@ -26,14 +26,14 @@ import (
 
 // securityPage is the page that the table of TestWhoGetsWhat is on, between these
 // lines.
-var securityPage = filepath.Join("..", "docs", "security.md")
+var securityPage = filepath.Join("..", "docs", "security", "authorization.md")
 
 const tableBegins, tableEnds = "<!-- written by go test ./relay -run TestWhoGetsWhat -update -->\n", "<!-- to here -->"
 
 // TestWhoGetsWhat: who a client has proved to be decides what it gets, whatever it
 // says of itself or asks for in the metadata of its stream; secrets are for the
 // identity, and the control plane sees whose they are (K4, K6). The table in
-// docs/security.md is what happens here.
+// docs/security/authorization.md is what happens here.
 func TestWhoGetsWhat(t *testing.T) {
 	const identityField = "xdsrelay.identity"
 	origin := xdstest.NewStateOrigin(t, func(n *corev3.Node) string {
@@ -63,7 +63,7 @@ func TestWhoGetsWhat(t *testing.T) {
 		return credentials.NewTLS(mesh.ClientTLS(of, "spiffe://corp/"+id))
 	}
 	var b strings.Builder
-	b.WriteString("| Certificate | Listener | Says that it is | Names a key | Gets | Secret |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| Certificate | Listener | Claimed cluster | Key in metadata | Result | Secret |\n|---|---|---|---|---|---|\n")
 	for _, who := range []struct {
 		name, listener string
 		how            credentials.TransportCredentials

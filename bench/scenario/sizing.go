@@ -7,7 +7,7 @@ import (
 	"xdsrelay/bench/report"
 )
 
-// The formula of docs/sizing.md, in bytes. The scenario limit checks it.
+// The formula of docs/operate/sizing.md, in bytes. The scenario limit checks it.
 const (
 	// SizeOfClient is a client's, SizeOfTLSClient one's with certificates on both sides.
 	SizeOfClient    = 39 << 10
@@ -33,7 +33,7 @@ func Sum(s report.Setup) int64 {
 	return int64(s.Clients)*each + int64(s.Keys)*(SizeOfKey+resources)
 }
 
-// MemoryFor is the memory limit that docs/sizing.md asks for, in bytes.
+// MemoryFor is the memory limit that docs/operate/sizing.md asks for, in bytes.
 func MemoryFor(s report.Setup) int64 { return (Sum(s) + report.SharedMemory) * 3 / 2 }
 
 // sized sets the memory limits of setups.

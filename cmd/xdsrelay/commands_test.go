@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,16 +9,25 @@ import (
 	"testing"
 )
 
-// TestCommandsOfPages: the commands that README and the documents show have such names,
-// flags and numbers of arguments.
+// TestCommandsOfPages: the commands that the documents at the top of the repository and in docs show
+// have such names, flags and numbers of arguments.
 func TestCommandsOfPages(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
+	files, err := filepath.Glob("../../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir("../../docs", func(name string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(name) == ".md" {
+			files = append(files, name)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	block, inline := regexp.MustCompile("(?s)```sh\n(.*?\n)```"), regexp.MustCompile("`(xdsrelay [a-z][^`]*)`")
 	found := 0
-	for _, file := range append(files, "../../README.md") {
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -11,13 +11,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDeployPage: what docs/deploy.md tells people to type can be typed. Its helm
-// commands give manifests, one after the other as they stand there; its make targets and
-// files exist; and its bootstraps are printed.
+// TestDeployPage: the commands of docs/install.md and docs/operate/deploy.md work. The helm
+// commands give manifests, one after the other in their order; the make targets and files
+// exist; and the bootstraps are printed.
 func TestDeployPage(t *testing.T) {
-	page, err := os.ReadFile(repository + "/docs/deploy.md")
-	if err != nil {
-		t.Fatal(err)
+	var page []byte
+	for _, name := range []string{"/docs/install.md", "/docs/operate/deploy.md"} {
+		text, err := os.ReadFile(repository + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page = append(page, text...)
 	}
 	makefile, err := os.ReadFile(repository + "/Makefile")
 	if err != nil {

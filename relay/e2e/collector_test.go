@@ -123,7 +123,7 @@ func oneTrace(spans []record.Span, since time.Time, nodes []string, clients int6
 	return fmt.Errorf("no trace of the nodes %v among %d spans", nodes, len(spans))
 }
 
-// promised returns an error unless an update has what docs/tracing.md says of it.
+// promised returns an error unless an update has what docs/operate/tracing.md says of it.
 func promised(spans []record.Span, u record.Span) error {
 	for name, want := range map[string]any{
 		"xds.type": "envoy.config.endpoint.v3.ClusterLoadAssignment",

@@ -9,28 +9,37 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// TestQuickStart runs the commands of README.md that it says are run, as they stand
-// there, in a clone.
+// TestQuickStart runs the marked commands of README.md and of the quick start, unchanged, in a
+// clone.
 func TestQuickStart(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
+	var commands []string
+	for _, page := range []string{"README.md", "docs/quick-start.md"} {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)<!-- quick start: TestQuickStart runs this -->\n```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		if len(blocks) < 2 {
+			t.Fatalf("%s has %d blocks of commands to run: has the form changed?", page, len(blocks))
+		}
+		for _, b := range blocks {
+			if !slices.Contains(commands, b[1]) {
+				commands = append(commands, b[1])
+			}
+		}
 	}
-	blocks := regexp.MustCompile("(?s)<!-- quick start: TestQuickStart runs this -->\n```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 2 {
-		t.Fatalf("README.md has %d blocks of commands to run: has the form changed?", len(blocks))
-	}
-	for _, address := range []string{"127.0.0.1:18000", "127.0.0.1:19000"} {
+	for _, address := range []string{"127.0.0.1:18000", "127.0.0.1:18001", "127.0.0.1:19000"} {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			t.Skipf("the commands need %s: %v", address, err)
@@ -41,8 +50,8 @@ func TestQuickStart(t *testing.T) {
 	if out, err := exec.Command("git", "clone", "--quiet", root, clone).CombinedOutput(); err != nil {
 		t.Fatalf("git clone: %v\n%s", err, out)
 	}
-	for _, b := range blocks {
-		runBlock(t, clone, b[1])
+	for _, c := range commands {
+		runBlock(t, clone, c)
 	}
 }
 

@@ -139,9 +139,9 @@ func FuzzTranslate(f *testing.F) {
 	})
 }
 
-// TestPageShowsWhatIsWritten: the example of docs/migration.md becomes what stands below it.
+// TestPageShowsWhatIsWritten: the example of docs/how-to/migrate-from-xds-relay.md becomes what stands below it.
 func TestPageShowsWhatIsWritten(t *testing.T) {
-	page, err := os.ReadFile("../../docs/migration.md")
+	page, err := os.ReadFile("../../docs/how-to/migrate-from-xds-relay.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ const (
 	limitPause   = 200 * time.Millisecond // between two changes
 )
 
-// TestLimit runs a node with the shipped configuration and the memory that docs/sizing.md
+// TestLimit runs a node with the shipped configuration and the memory that docs/operate/sizing.md
 // asks for. All its clients get small changes, while some more reconnect again and again:
 // no client is shed, and none is refused for want of memory.
 func TestLimit(t *testing.T) {

@@ -109,7 +109,7 @@ func TestTakeover(t *testing.T) {
 }
 
 // TestIdle measures what a tier does while nothing changes, and writes it to -idle.out. Calls
-// to Redis are what docs/sizing.md says, or fewer.
+// to Redis are what docs/operate/sizing.md says, or fewer.
 func TestIdle(t *testing.T) {
 	if *idleOut == "" {
 		t.Skip("make tier-idle runs it")

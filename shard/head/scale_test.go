@@ -19,16 +19,16 @@ import (
 // large adds a tier that takes minutes to simulate.
 var large = flag.Bool("large", false, "TestTierAtScale has a hundred nodes with 10,000 keys, too")
 
-// sizing returns the numbers of a formula in docs/sizing.md about calls to Redis.
+// sizing returns the numbers of a formula in docs/operate/sizing.md about calls to Redis.
 func sizing(t *testing.T, form string) (numbers []float64) {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/sizing.md")
+	text, err := os.ReadFile("../../docs/operate/sizing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile(form).FindSubmatch(text)
 	if m == nil {
-		t.Fatalf("docs/sizing.md has no formula %s: has the form changed?", form)
+		t.Fatalf("docs/operate/sizing.md has no formula %s: has the form changed?", form)
 	}
 	for _, text := range m[1:] {
 		n, err := strconv.ParseFloat(string(text), 64)
@@ -101,7 +101,7 @@ func calls(all map[string]int) (n int) {
 
 // TestTierAtScale: the calls of an idle tier to Redis depend on the number of its nodes, and hardly
 // on that of keys; a change costs a call for each node that has the key, and a few more; and the
-// formulas of docs/sizing.md hold, up to a hundred nodes.
+// formulas of docs/operate/sizing.md hold, up to a hundred nodes.
 func TestTierAtScale(t *testing.T) {
 	t.Parallel() // mostly waits
 	for _, size := range []struct{ nodes, keys, copies, minutes int }{{3, 2000, 3, 15}, {10, 200, 10, 15}, {100, 10000, 2, 2}} {
@@ -115,9 +115,9 @@ func TestTierAtScale(t *testing.T) {
 				b.wait(time.Duration(size.minutes) * time.Minute)
 				idle := float64(calls(b.Calls())-before) / float64(size.minutes*60)
 				most := idleCalls(t, size.nodes, size.keys)
-				t.Logf("idle: %.1f calls a second, docs/sizing.md says %.1f", idle, most)
+				t.Logf("idle: %.1f calls a second, docs/operate/sizing.md says %.1f", idle, most)
 				if idle > most || idle < most/4 {
-					t.Errorf("an idle tier made %.1f calls a second, docs/sizing.md says %.1f", idle, most)
+					t.Errorf("an idle tier made %.1f calls a second, docs/operate/sizing.md says %.1f", idle, most)
 				}
 
 				// A change in each of some keys, far apart.
@@ -134,9 +134,9 @@ func TestTierAtScale(t *testing.T) {
 				}
 				b.wait(2 * time.Minute) // until they are confirmed
 				made, bound := float64(calls(b.Calls())-before), most*(changes*apart+120)+changes*(float64(size.copies)+more)
-				t.Logf("with changes: %.0f calls, docs/sizing.md says %.0f", made, bound)
+				t.Logf("with changes: %.0f calls, docs/operate/sizing.md says %.0f", made, bound)
 				if made > bound {
-					t.Errorf("with %d changes there were %.0f calls, docs/sizing.md says %.0f", changes, made, bound)
+					t.Errorf("with %d changes there were %.0f calls, docs/operate/sizing.md says %.0f", changes, made, bound)
 				}
 			})
 		})

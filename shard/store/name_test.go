@@ -34,10 +34,10 @@ func hashed(name string) string {
 }
 
 // TestShardedNames: sharded channels are on the server of the names with their tag, and have the
-// names in docs/redis.md.
+// names in docs/operate/redis.md.
 func TestShardedNames(t *testing.T) {
 	s, _ := open(t, "redis://127.0.0.1:1")
-	page, err := os.ReadFile("../../docs/redis.md")
+	page, err := os.ReadFile("../../docs/operate/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestShardedNames(t *testing.T) {
 		}
 		row := "| `" + strings.NewReplacer("test:", "PREFIX:", ":7", ":BUCKET").Replace(name) + "` | sharded channel |"
 		if !strings.Contains(string(page), row) {
-			t.Errorf("docs/redis.md has no row %s", row)
+			t.Errorf("docs/operate/redis.md has no row %s", row)
 		}
 	}
 }

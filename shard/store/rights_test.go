@@ -69,15 +69,15 @@ func TestRightsAreWhatScriptsUse(t *testing.T) {
 	}
 }
 
-// TestCommandsAreOld: no command is newer than the oldest Redis that docs/redis.md names.
+// TestCommandsAreOld: no command is newer than the oldest Redis that docs/operate/redis.md names.
 func TestCommandsAreOld(t *testing.T) {
-	page, err := os.ReadFile("../../docs/redis.md")
+	page, err := os.ReadFile("../../docs/operate/redis.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile(`\| Redis \| ([\d.]+) and later`).FindSubmatch(page)
 	if m == nil {
-		t.Fatal("docs/redis.md names no version: has the form changed?")
+		t.Fatal("docs/operate/redis.md names no version: has the form changed?")
 	}
 	oldest := numbers(t, string(m[1]))
 	server := redistest.Start(t, redistest.Config{Real: true})
@@ -90,7 +90,7 @@ func TestCommandsAreOld(t *testing.T) {
 		facts, _ := docs[1].([]any)
 		for pair := range slices.Chunk(facts, 2) {
 			if pair[0] == "since" && slices.Compare(numbers(t, pair[1].(string)), oldest) > 0 {
-				t.Errorf("%s is there since %v, docs/redis.md says %s", command, pair[1], m[1])
+				t.Errorf("%s is there since %v, docs/operate/redis.md says %s", command, pair[1], m[1])
 			}
 		}
 	}

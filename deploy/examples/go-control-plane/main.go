@@ -1,5 +1,5 @@
 // Command go-control-plane is an xDS server as one writes it with go-control-plane: a
-// snapshot for each key. It serves what stands behind a relay; docs/go-control-plane.md
+// snapshot for each key. It serves what stands behind a relay; docs/how-to/go-control-plane.md
 // tells about it.
 package main
 
