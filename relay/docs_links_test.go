@@ -23,6 +23,7 @@ var (
 	linkForm   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	sourceForm = regexp.MustCompile(`(?:src|srcset|href)="([^"]+)"`)
 	codeForm   = regexp.MustCompile("(?s)```.*?\n```")
+	anchorForm = regexp.MustCompile(`<a id="([^"]+)"></a>`)
 	headForm   = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	inlineForm = regexp.MustCompile("`[^`\n]*`")
 )
@@ -42,6 +43,9 @@ func readPage(t *testing.T, name string) page {
 	}
 	for _, m := range headForm.FindAllStringSubmatch(p.text, -1) {
 		p.anchors = append(p.anchors, anchor(m[1]))
+	}
+	for _, m := range anchorForm.FindAllStringSubmatch(p.text, -1) {
+		p.anchors = append(p.anchors, m[1])
 	}
 	return p
 }
