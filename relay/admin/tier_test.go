@@ -95,7 +95,7 @@ error: Node n3 does not answer: no route
 error: Node n4, which tier.nodes names, does not answer, for 1m0s: refused
 error: Redis is out of reach for node n1; clients are served all the same, for 1m0s: no answer
 warning: Node n2 is draining: it hands its keys over, sends its clients away, and ends
-warning: Node n2 has another configuration than node n1, in what all nodes must have in common, for 1m0s: origin
+warning: Node n2 has another configuration than node n1, in what all nodes must have in common, for 1m0s: upstream
 `,
 		"/tier/keys": `
 KEY  OWNER  NODE  STATE              FOR   STREAMS  PEERS  RESOURCES  BYTES  NOTES

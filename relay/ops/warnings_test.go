@@ -52,7 +52,7 @@ func TestWarnings(t *testing.T) {
 		"error last_good Node a cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_known_good.directory or tier.redis | no space left",
 		"error node Node a is not ready for clients | no key has any state",
 		"error redis Redis refuses what node b asks of it | READONLY",
-		"error certificate The certificate of node c for origin is good from 1970-01-01T02:00:00Z on; who verifies it does not connect | ",
+		"error certificate The certificate of node c for upstream is good from 1970-01-01T02:00:00Z on; who verifies it does not connect | ",
 		"error certificate The certificate of node c for tier.peer has ended; who verifies it does not connect | ",
 		"error origin Node c cannot reach the origin, and has no stream for 1 key; clients keep what they have | 10.0.0.1:1: refused",
 		"error redis Node h cannot use Redis: Redis requires a password; clients are served all the same | set one; Redis answered: NOAUTH no",
@@ -66,7 +66,7 @@ func TestWarnings(t *testing.T) {
 		"warning stale Node a serves the last known good state of 1 key, which the origin has not confirmed | ",
 		"warning held Node a holds back removals of 3 keys; 'xdsrelay release KEY' does them | ",
 		"warning origin Node b cannot reach a server of the control plane | 10.0.0.2:1: refused",
-		"warning certificate The certificate of node c for listen ends at 1970-01-01T01:00:00Z, and has not been renewed | ",
+		"warning certificate The certificate of node c for listener ends at 1970-01-01T01:00:00Z, and has not been renewed | ",
 		"warning types Clients of node c ask for types that the control plane seems not to know; it ends the streams on which it is asked for them | x.Y",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
