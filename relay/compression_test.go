@@ -41,13 +41,15 @@ func (w *wiretap) HandleRPC(_ context.Context, s stats.RPCStats) {
 }
 
 // TestCompression: what downstream.compression means to clients that take gzip, which
-// come one after the other: true is for those after the first 16, a size for all,
-// and false for none. Other services on the port answer as ever.
+// come one after the other: auto is for those after the first 16, always for all, and
+// never for none. Other services on the port answer as ever.
 func TestCompression(t *testing.T) {
 	large := xdstest.Cluster("c", time.Second)
 	large.AltStatName = strings.Repeat("x", 20<<10)
 	const clients = 20
-	for setting, plain := range map[config.Compression]int{{Mode: config.CompressionNever}: clients, {Mode: config.CompressionAuto}: 16, {Mode: config.CompressionAlways, MinSize: 1 << 10}: 0} {
+	for setting, plain := range map[config.Compression]int{
+		{Mode: config.CompressionNever, MinSize: 1 << 10}: clients, {Mode: config.CompressionAuto, MinSize: 1 << 10}: 16, {Mode: config.CompressionAlways, MinSize: 1 << 10}: 0,
+	} {
 		t.Run(string(setting.Mode), func(t *testing.T) {
 			cfg := testConfig()
 			cfg.Downstream.Compression = setting

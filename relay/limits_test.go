@@ -177,7 +177,7 @@ func TestLimitOfConnections(t *testing.T) {
 			if err == nil {
 				_, err = s.Recv()
 			}
-			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "the limit is 1 (limits."+limit+")") {
+			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "the limit is 1 (limits.max_"+limit+")") {
 				t.Fatalf("one connection too many got %v", err)
 			}
 			n.refusals(t, limit, 1)
@@ -228,7 +228,7 @@ func TestLimitsOfIdentities(t *testing.T) {
 			second.Node = xdstest.Node("other", "other")
 			s := second.Open(xdstest.Variant{})
 			s.Subscribe(resource.ClusterURL)
-			if st := s.ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "of dns:web: the limit is 1 (limits."+limit+")") {
+			if st := s.ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "of dns:web: the limit is 1 (limits.max_"+limit+")") {
 				t.Errorf("told %v", st)
 			}
 			n.refusals(t, limit, 1)

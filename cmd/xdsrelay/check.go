@@ -30,7 +30,8 @@ func (a *app) newCheckCmd() *cobra.Command {
 			"tried that a node needs, under names of its own, which are removed.",
 		Args: cobra.NoArgs,
 		RunE: a.action(func(cmd *cobra.Command) error {
-			cfg, err := load(config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true})
+			in := config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true}
+			cfg, err := load(in)
 			if err != nil {
 				return err
 			}
@@ -38,7 +39,8 @@ func (a *app) newCheckCmd() *cobra.Command {
 				return err
 			}
 			a.printSummary(file, cfg)
-			for _, w := range cfg.Warnings() {
+			a.printOverrides(config.Overrides(in))
+			for _, w := range append(config.UnknownVariables(a.env), cfg.Warnings()...) {
 				fmt.Fprintf(a.stderr, "warning: %s\n", w)
 			}
 			if !connect {
@@ -81,6 +83,23 @@ func howToConnect(address string, t config.ServerTLS) string {
 		return address + " (TLS, client certificates optional)"
 	}
 	return address + " (TLS, client certificates required)"
+}
+
+// printOverrides prints where values that do not come from the file come from.
+func (a *app) printOverrides(all []config.Override) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(a.stdout, "overrides:")
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, o := range all {
+		instead := "the default"
+		if len(o.Instead) > 0 {
+			instead = strings.Join(o.Instead, ", ")
+		}
+		fmt.Fprintf(w, "  %s\tfrom %s, instead of %s\n", o.Field, o.Source, instead)
+	}
+	_ = w.Flush() // as for all output
 }
 
 // labeled adds the name of a listener or upstream to a label, unless it is the only one.

@@ -23,13 +23,13 @@ func TestCheckConnect(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		{"--connect --upstream " + origin.Addr(), exitOK, "connected: origin: " + origin.Addr() + "\n", ""},
+		{"--connect --upstream " + origin.Addr(), exitOK, "connected: upstream: " + origin.Addr() + "\n", ""},
 		{"--upstream " + closed, exitOK, "ok: ", ""},
-		{"--connect --upstream " + closed, 1, "ok: ", "origin: " + closed + ": cannot connect: "},
+		{"--connect --upstream " + closed, 1, "ok: ", "upstream: " + closed + ": cannot connect: "},
 		{"--upstream " + closed + tier + "redis://" + redis.Addr(), exitOK, "ok: ", ""},
 		{"--connect --upstream " + origin.Addr() + tier + redis.URL(), exitOK, "connected: tier.redis: standalone\n", ""},
 		{
-			"--connect --upstream " + origin.Addr() + tier + "redis://" + redis.Addr(), 1, "connected: origin",
+			"--connect --upstream " + origin.Addr() + tier + "redis://" + redis.Addr(), 1, "connected: upstream",
 			"tier.redis: Redis requires a password, and this node sends none: NOAUTH",
 		},
 		{"--connect --upstream " + origin.Addr() + tier + "redis://:wrong-word@" + redis.Addr(), 1, "ok: ", "tier.redis: Redis rejects the user or the password: WRONGPASS"},

@@ -19,15 +19,22 @@ func (a *app) newConfigCmd() *cobra.Command {
 		Args:  noSuchCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(&cobra.Command{
+	minimal := false
+	defaults := &cobra.Command{
 		Use:   "default",
-		Short: "Print a configuration file with all fields, commented, at their defaults",
+		Short: "Print a configuration file with all keys, commented, at their defaults",
 		Args:  cobra.NoArgs,
 		RunE: a.action(func(*cobra.Command) error {
-			_, err := fmt.Fprint(a.stdout, config.DefaultYAML())
+			text := config.DefaultYAML()
+			if minimal {
+				text = config.MinimalYAML()
+			}
+			_, err := fmt.Fprint(a.stdout, text)
 			return err
 		}),
-	}, &cobra.Command{
+	}
+	defaults.Flags().BoolVar(&minimal, "minimal", false, "print only the keys that most users set")
+	cmd.AddCommand(defaults, &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of a configuration file, for editors",
 		Args:  cobra.NoArgs,

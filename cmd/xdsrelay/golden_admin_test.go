@@ -101,7 +101,7 @@ var goldenQuestions = []question{
 	{http.MethodGet, "/debug/pprof/heap?gc=0&debug=0&seconds=0", ""},
 	{http.MethodGet, "/debug/pprof/cmdline", ""},
 	{http.MethodGet, "/debug/pprof/symbol?0x1", ""},
-	{http.MethodPost, "/log/level?part=origin&level=debug", ""},
+	{http.MethodPost, "/log/level?part=upstream&level=debug", ""},
 	{http.MethodPost, "/log/level?part=bad&level=debug", ""},
 	{http.MethodPost, "/reconnect", ""},
 	{http.MethodPost, "/config/reload", ""},

@@ -65,7 +65,7 @@ var goldenCalls = []string{
 	"history none",
 	"top --once",
 	"log",
-	"log origin=debug",
+	"log upstream=debug",
 	"log --json",
 	"reload",
 	"reconnect",

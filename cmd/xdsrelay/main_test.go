@@ -74,7 +74,7 @@ func TestUsage(t *testing.T) {
 		{"check", 2, "xdsrelay: required flag(s) \"config\" not set\nSee 'xdsrelay check --help'.\n"},
 		{"key", 2, "xdsrelay: required flag(s) \"node\" not set\nSee 'xdsrelay key --help'.\n"},
 		{"config nope", 2, "xdsrelay: unknown command"},
-		{"run", 2, "xdsrelay: the configuration has a mistake:\norigin: names no source of configuration"},
+		{"run", 2, "xdsrelay: the configuration has a mistake:\nupstream: has no source of configuration"},
 		{"run -c /nowhere.yaml", 2, "xdsrelay: configuration file: open /nowhere.yaml: no such file or directory\n"},
 		{"run -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n" + broken + ":2:3: listener.addrress: unknown field; did you mean address?\n    2 |   addrress: x\n      |   ^~~~~~~~\n"},
 		{"check -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n"},
@@ -123,11 +123,11 @@ func TestUsage(t *testing.T) {
 func TestCheckTier(t *testing.T) {
 	file := writeFile(t, "relay.yaml", "upstream: {directory: "+t.TempDir()+"}\nnode: {name: a}\n")
 	args := []string{"check", "-c", file, "--peer", "127.0.0.1:1", "--redis", "redis://me:secret@127.0.0.1:2"}
-	if code, stdout, stderr := command(t, args...); code != 0 || !strings.Contains(stdout, "  tier     by Redis; peers connect to 127.0.0.1:1\n") {
+	if code, stdout, stderr := command(t, args...); code != 0 || !strings.Contains(stdout, "  tier      by Redis; peers connect to 127.0.0.1:1\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 	file = writeFile(t, "list.yaml", "upstream: {directory: "+t.TempDir()+"}\nnode: {name: a}\ntier: {nodes: ['a=127.0.0.1:1', 'b=127.0.0.1:2'], peer: {address: '127.0.0.1:1'}}\n")
-	if code, stdout, stderr := command(t, "check", "-c", file); code != 0 || !strings.Contains(stdout, "  tier     of a=127.0.0.1:1, b=127.0.0.1:2; peers connect to 127.0.0.1:1\n") {
+	if code, stdout, stderr := command(t, "check", "-c", file); code != 0 || !strings.Contains(stdout, "  tier      of a=127.0.0.1:1, b=127.0.0.1:2; peers connect to 127.0.0.1:1\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -138,13 +138,29 @@ func TestCheck(t *testing.T) {
 		"aggregation:\n  rules:\n  - {name: edge, match: node.cluster == 'edge', key: node.id}\n  - {name: rest, key: node.cluster}\n")
 	code, stdout, stderr := command(t, "check", "-c", file)
 	want := "ok: " + file + `
-  clients  127.0.0.1:18000 (plaintext)
-  origin   directory ` + dir + `
-  rules    edge: key node.id for node.cluster == 'edge'
-           rest: key node.cluster for all
-  admin    off
+  clients   127.0.0.1:18000 (plaintext)
+  upstream  directory ` + dir + `
+  rules     edge: key node.id for node.cluster == 'edge'
+            rest: key node.cluster for all
+  admin     off
 `
 	if code != 0 || stdout != want || stderr != "" {
+		t.Errorf("exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, want)
+	}
+}
+
+// TestCheckSources: check says which values do not come from the file, and which variables
+// have no effect.
+func TestCheckSources(t *testing.T) {
+	env := []string{"XDSRELAY_LISTENER_ADDRESS=127.0.0.1:2", "XDSRELAY_LISTENER_ADRESS=127.0.0.1:2"}
+	file := writeFile(t, "relay.yaml", "listener: {address: '127.0.0.1:1'}\nupstream: {directory: "+t.TempDir()+"}\n")
+	var out, errs bytes.Buffer
+	code := run(t.Context(), []string{"check", "-c", file, "--listen", "127.0.0.1:3", "--linger", "1s"}, env, &out, &errs)
+	stdout, stderr := out.String(), errs.String()
+	want := "overrides:\n" +
+		"  listener.address  from --listen, instead of XDSRELAY_LISTENER_ADDRESS, " + file + ":1\n" +
+		"  cache.linger      from --linger, instead of the default\n"
+	if code != 0 || !strings.HasSuffix(stdout, want) || stderr != "warning: XDSRELAY_LISTENER_ADRESS: unknown environment variable, which has no effect; the nearest known name is XDSRELAY_LISTENER_ADDRESS\n" {
 		t.Errorf("exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, want)
 	}
 }

@@ -36,6 +36,9 @@ func (a *app) newRunCmd() *cobra.Command {
 			}
 			log, levels := relay.NewLogger(a.stderr, cfg.Log)
 			grpclog.SetLoggerV2(logs.ForGRPC(log))
+			for _, w := range config.UnknownVariables(a.env) {
+				log.Warn("unknown environment variable", "warning", w)
+			}
 			limitMemory(log)
 			hangUps := make(chan os.Signal, 1)
 			signal.Notify(hangUps, syscall.SIGHUP)

@@ -57,7 +57,7 @@ func (a *app) newLogCmd() *cobra.Command {
 			"that have no level of their own. What is changed so lasts until the configuration\n" +
 			"changes, or the node ends.",
 		Example: "  xdsrelay log\n" +
-			"  xdsrelay log origin=debug\n" +
+			"  xdsrelay log upstream=debug\n" +
 			"  xdsrelay log warn clients=info",
 	}
 	node := a.addRemote(cmd)

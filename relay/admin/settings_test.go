@@ -23,21 +23,21 @@ func TestLogLevels(t *testing.T) {
 		a := ask(http.MethodPost, "/log/level"+query, header...)
 		return a.code, a.text
 	}
-	if code, text := order("?part=origin&level=debug", RequestHeader, "1"); code != http.StatusOK || !strings.Contains(text, "origin     debug") {
+	if code, text := order("?part=upstream&level=debug", RequestHeader, "1"); code != http.StatusOK || !strings.Contains(text, "upstream         debug") {
 		t.Errorf("%d %s", code, text)
 	}
 	if levels.Get()[logs.Origin] != slog.LevelDebug {
 		t.Errorf("the levels are %v", levels.Get())
 	}
-	for _, bad := range []string{"?part=nobody&level=debug", "?part=origin&level=loud", ""} {
+	for _, bad := range []string{"?part=nobody&level=debug", "?part=upstream&level=loud", ""} {
 		if code, text := order(bad, RequestHeader, "1"); code != http.StatusBadRequest || !strings.Contains(text, "expected") {
 			t.Errorf("%q: %d %s", bad, code, text)
 		}
 	}
-	if code, _ := order("?part=origin&level=info"); code != http.StatusForbidden || levels.Get()[logs.Origin] != slog.LevelDebug {
+	if code, _ := order("?part=upstream&level=info"); code != http.StatusForbidden || levels.Get()[logs.Origin] != slog.LevelDebug {
 		t.Errorf("without the header: %d, %v", code, levels.Get())
 	}
-	if a := ask(http.MethodGet, "/log?format=json"); a.code != http.StatusOK || !strings.Contains(a.text, `"origin": "debug"`) {
+	if a := ask(http.MethodGet, "/log?format=json"); a.code != http.StatusOK || !strings.Contains(a.text, `"upstream": "debug"`) {
 		t.Errorf("%d %s", a.code, a.text)
 	}
 }

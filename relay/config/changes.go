@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Changes lists the fields in which two configurations differ, by path and in the
-// order of the file: those that take effect while a node runs, and those that need it
-// to start anew. A list counts as one field.
+// Changes lists the fields in which two configurations differ, by path and in the order
+// of the file: those that take effect while a node runs, and those that need a restart. A
+// list counts as one field.
 func Changes(old, next *Config) (live, restart []string) {
 	var walk func(a, b reflect.Value, path string, mayChange bool)
 	walk = func(a, b reflect.Value, path string, mayChange bool) {
@@ -29,8 +29,8 @@ func Changes(old, next *Config) (live, restart []string) {
 	return slices.Clip(live), slices.Clip(restart)
 }
 
-// Running is the configuration of a node that was started with first, once next has
-// been put into force as far as that goes without a restart. Lists may be shared.
+// Running is the configuration of a node that started with first, once those fields of
+// next apply that need no restart. Lists may be shared.
 func Running(first, next *Config) *Config {
 	out := *first
 	var walk func(to, from reflect.Value, mayChange bool)
@@ -47,6 +47,6 @@ func Running(first, next *Config) *Config {
 	return &out
 }
 
-// isLive tells whether a field, or a section with all that is in it, may change while
+// isLive reports whether a field, or a section with all that is in it, may change while
 // a node runs: its tag says so.
 func isLive(f reflect.StructField) bool { return f.Tag.Get("change") == "live" }

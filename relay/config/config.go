@@ -29,7 +29,7 @@ type Config struct {
 	Listener Listener `yaml:"listener"`
 	// Several ports for xDS clients, instead of listener: a list of sections with a
 	// name and the fields of listener. All ports share downstream and limits. Rules
-	// tell the ports apart by peer.listener.
+	// read the name of the port as peer.listener.
 	Listeners []NamedListener `yaml:"listeners"`
 	// How the relay serves clients, on all ports.
 	Downstream Downstream `yaml:"downstream"`
@@ -274,9 +274,9 @@ type Drain struct {
 type Log struct {
 	// The lowest level that is logged: debug, info, warn or error.
 	Level Level `yaml:"level" change:"live"`
-	// Levels of single parts, each as part=level, like origin=debug. The parts are
-	// clients, grpc (the messages of grpc-go about its connections), last_good, node,
-	// origin, redis, security and tier.
+	// Levels of single parts, each as part=level, like upstream=debug. The parts are
+	// clients, grpc (the messages of grpc-go about its connections), last_known_good,
+	// node, redis, security, tier and upstream.
 	Levels []string `yaml:"levels" change:"live"`
 	// The format of log lines: text or json.
 	Format Format `yaml:"format"`

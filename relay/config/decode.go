@@ -31,6 +31,8 @@ type decoder struct {
 
 	withoutUpstream bool // no upstream is needed
 
+	overrides map[string]Override // by path
+
 	unread bool // the file could not be read as YAML, so all fields have their defaults
 }
 

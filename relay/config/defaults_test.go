@@ -36,6 +36,23 @@ func TestDefaultYAMLDecodes(t *testing.T) {
 	}
 }
 
+// TestMinimalYAML: the minimal file is valid as it stands, short, and shows no key for
+// experts.
+func TestMinimalYAML(t *testing.T) {
+	if _, err := Load(Input{File: "minimal.yaml", Data: []byte(MinimalYAML())}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(MinimalYAML(), "\n"); n > 30 {
+		t.Errorf("%d lines, expected at most 30", n)
+	}
+	d := decodeFile("minimal.yaml", []byte(MinimalYAML()), Default())
+	for _, k := range keys() {
+		if _, set := d.places[k.path]; set && k.expert {
+			t.Errorf("%s is for experts", k.path)
+		}
+	}
+}
+
 // TestDefaultLacksOnlyTheOrigin holds that an origin makes the defaults valid.
 func TestDefaultLacksOnlyTheOrigin(t *testing.T) {
 	cfg := Default()
@@ -54,15 +71,17 @@ func writeDefaultYAML(t *testing.T) string {
 	t.Helper()
 	docs := fieldDocs(t, sources...)
 	var b strings.Builder
-	b.WriteString("# The configuration of xdsrelay, with all fields at their defaults.\n" +
-		"# Every field that holds one value can be set by an environment variable too:\n" +
-		"# XDSRELAY_ and its path in capitals, as in XDSRELAY_LISTENER_ADDRESS; lists of\n" +
-		"# texts are split at commas. Flags win over variables, and those over this file.\n")
-	writeStruct(&b, docs, reflect.ValueOf(*Default()), "")
+	b.WriteString("# All keys of the configuration of xdsrelay, with their defaults.\n" +
+		"# An environment variable can set each key with a single value or a list of text:\n" +
+		"# XDSRELAY_ and its path in capitals, as in XDSRELAY_LISTENER_ADDRESS; commas separate\n" +
+		"# the items of a list. Flags override variables, and variables override this file.\n" +
+		"# [live]: a change takes effect while the node runs; all other keys need a restart.\n" +
+		"# [expert]: set it only with support.\n")
+	writeStruct(&b, docs, reflect.ValueOf(*Default()), "", false)
 	return b.String()
 }
 
-func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, indent string) {
+func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, indent string, live bool) {
 	for _, f := range fieldsOf(v.Type()) {
 		value := v.FieldByIndex(f.Index)
 		if indent == "" {
@@ -71,19 +90,27 @@ func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, in
 		for line := range strings.Lines(docs[commentKey(v.Type(), f)]) {
 			b.WriteString(indent + "# " + strings.TrimSpace(line) + "\n")
 		}
-		if isLive(f) {
-			b.WriteString(indent + "# A change takes effect while the node runs.\n")
+		isSection := value.Kind() == reflect.Struct && !isText(value.Type())
+		var marks []string
+		if (live || isLive(f)) && !isSection {
+			marks = append(marks, "live")
+		}
+		if isExpert(f) {
+			marks = append(marks, "expert")
+		}
+		if len(marks) > 0 {
+			b.WriteString(indent + "# [" + strings.Join(marks, ", ") + "]\n")
 		}
 		b.WriteString(indent + yamlName(f) + ":")
 		switch {
 		case value.Kind() == reflect.Struct:
 			b.WriteString("\n")
-			writeStruct(b, docs, value, indent+"  ")
+			writeStruct(b, docs, value, indent+"  ", live || isLive(f))
 		case value.Kind() == reflect.Slice && value.Len() > 0:
 			b.WriteString("\n")
 			for i := range value.Len() {
 				var item strings.Builder
-				writeStruct(&item, docs, value.Index(i), indent+"    ")
+				writeStruct(&item, docs, value.Index(i), indent+"    ", false)
 				b.WriteString(indent + "  -\n" + item.String())
 			}
 		default:

@@ -59,9 +59,9 @@ type Downstream struct {
 
 // Compression configures which responses are compressed.
 type Compression struct {
-	// auto compresses where that saves CPU time on this node: responses of 16KiB and
-	// more, once 16 clients have received the same one. always compresses all responses
-	// from min_size, which saves bandwidth. never turns compression off.
+	// Mode auto compresses where that saves CPU time on this node: responses of 16KiB and
+	// more, once 16 clients have received the same one. Mode always compresses all
+	// responses from min_size, which saves bandwidth. Mode never turns compression off.
 	Mode CompressionMode `yaml:"mode"`
 	// The smallest response that mode always compresses. From 1KiB to 1GiB.
 	MinSize Size `yaml:"min_size" range:"1KiB..1GiB" level:"expert"`

@@ -30,7 +30,7 @@ type NamedListener struct {
 	Listener
 }
 
-// RESTName is the name of the port for polling clients where listeners are told apart.
+// RESTName is the name of the port for polling clients where listeners have names.
 const RESTName = "rest"
 
 // DefaultListener returns the defaults of a listener. It lacks an address.

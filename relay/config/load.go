@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -111,25 +110,19 @@ func (d *decoder) err() error {
 func (d *decoder) decodeFlags(flags []Flag, cfg *Config) {
 	for _, f := range flags {
 		at := place{source: f.Name}
-		d.override(f.Field, at)
+		d.override(f.Field, at, f.Value)
 		if f.Field == "aggregation.rules" {
 			cfg.Aggregation.Rules = []aggregation.Rule{{Name: strings.TrimLeft(f.Name, "-"), Key: f.Value}}
 			continue
 		}
 		if f.Field == "authorization.allow_any" && f.Value == "true" {
-			d.override("authorization.rules", at)
+			d.override("authorization.rules", at, "")
 			cfg.Authorization.Rules = nil
 		}
 		if err := setField(cfg, f.Field, f.Value); err != nil {
 			d.fail(at, f.Field, "got %q, %s", shorten(f.Value), err)
 		}
 	}
-}
-
-// override records that a field is set again, which replaces all of its content.
-func (d *decoder) override(path string, at place) {
-	maps.DeleteFunc(d.places, func(old string, _ place) bool { return within(old, path) })
-	d.places[path] = at
 }
 
 // setField sets a field by its path.

@@ -20,19 +20,19 @@ func (l Log) Own() map[string]slog.Level {
 	return own
 }
 
-// PartLevel reads the level of a part of the log, written as part=level. The error
-// says what was expected.
+// PartLevel reads the level of a part of the log, written as part=level. The error says
+// what was expected.
 func PartLevel(text string) (part string, level slog.Level, err error) {
 	part, name, is := strings.Cut(text, "=")
 	if !is {
 		return "", 0, fmt.Errorf("expected part=level, like %s=debug", logs.Origin)
 	}
 	if parts := logs.Parts(); !slices.Contains(parts, part) {
-		return "", 0, fmt.Errorf("no part of the log is called %q, expected %s%s", shorten(part), list(parts, "or"), didYouMean(part, parts))
+		return "", 0, fmt.Errorf("unknown log part %q, expected %s%s", shorten(part), list(parts, "or"), didYouMean(part, parts))
 	}
 	var l Level
 	if err := l.UnmarshalText([]byte(name)); err != nil {
-		return "", 0, fmt.Errorf("no level is called %q, %w", shorten(name), err)
+		return "", 0, fmt.Errorf("unknown level %q, %w", shorten(name), err)
 	}
 	return part, l.Level(), nil
 }
@@ -46,7 +46,7 @@ func (d *decoder) checkLog(cfg *Config) {
 		case err != nil:
 			d.wrong(field, "got %q: %s", shorten(text), err)
 		case seen[part]:
-			d.wrong(field, "names %s for the second time", part)
+			d.wrong(field, "lists %s twice", part)
 		}
 		seen[part] = true
 	}

@@ -29,7 +29,7 @@ func TestComments(t *testing.T) {
 // comments: a rule of authorize requires match, a rule of aggregation does not.
 func TestCommentsOfTwins(t *testing.T) {
 	for path, required := range map[string]bool{"aggregation.rules[].match": false, "authorization.rules[].match": true} {
-		_, row, found := strings.Cut(Doc(), "| `"+path+"` |")
+		_, row, found := strings.Cut(Doc(), "`"+path+"` | ")
 		row, _, _ = strings.Cut(row, "\n")
 		if !found || strings.Contains(row, "Required") != required {
 			t.Errorf("the page says of %s: %q; required: %v", path, row, required)
@@ -41,13 +41,19 @@ func TestCommentsOfTwins(t *testing.T) {
 func TestDoc(t *testing.T) {
 	golden(t, "../../docs/configuration.md", Doc())
 	for _, l := range leaves(Default()) {
-		if !strings.Contains(Doc(), "| `"+l.path+"` |") && strings.Contains(l.path, ".") {
+		if !strings.Contains(Doc(), "| <a id=\""+l.path+"\"></a>`"+l.path+"` |") {
 			t.Errorf("the page lacks %s", l.path)
 		}
 	}
-	for line := range strings.Lines(Doc()) {
-		if strings.Contains(line, " |  |\n") && strings.HasPrefix(line, "| `") {
-			t.Errorf("nothing is said in %s", line)
+	anchors := map[string]bool{}
+	for _, k := range keys() {
+		if k.doc == "" {
+			t.Errorf("%s has no description", k.path)
+		}
+		if a := anchorOf(k.path); anchors[a] {
+			t.Errorf("two keys have the anchor %s", a)
+		} else {
+			anchors[a] = true
 		}
 	}
 }

@@ -109,7 +109,7 @@ type LastKnownGood struct {
 	MaxSize Size `yaml:"max_size" range:"4KiB..512MiB" level:"expert"`
 }
 
-// On tells whether the node is one of several.
+// On reports whether the node is one of several.
 func (t Tier) On() bool { return t.Redis.URL != "" || len(t.Nodes) > 0 }
 
 // defaultTier is no tier.

@@ -52,7 +52,7 @@ type UpstreamTLS struct {
 	TLS
 }
 
-// On tells whether TLS is spoken.
+// On reports whether TLS is on.
 func (t *UpstreamTLS) On() bool { return t.Enabled || t.TLS.On() }
 
 // ServerTLS is how a port authenticates itself and its clients. It is on where there is
@@ -65,10 +65,10 @@ type ServerTLS struct {
 	ClientAuth ClientAuth `yaml:"client_auth"`
 }
 
-// On tells whether TLS is spoken.
+// On reports whether TLS is on.
 func (t *ServerTLS) On() bool { return t.CertFile != "" || t.WorkloadAPI != "" }
 
-// AsksClients tells whether clients are asked for certificates.
+// AsksClients reports whether clients are asked for certificates.
 func (t *ServerTLS) AsksClients() bool {
 	switch t.ClientAuth {
 	case ClientAuthNone:
@@ -79,13 +79,13 @@ func (t *ServerTLS) AsksClients() bool {
 	return t.On()
 }
 
-// trusts tells whether there are authorities of the other side.
+// trusts reports whether there are authorities of the other side.
 func (c *Certificates) trusts() bool { return c.CAFile != "" || c.spiffe() }
 
-// spiffe tells whether there are bundles.
+// spiffe reports whether there are bundles.
 func (c *Certificates) spiffe() bool { return len(c.SPIFFEBundles) > 0 || c.WorkloadAPI != "" }
 
-// On tells whether anything is configured.
+// On reports whether anything is configured.
 func (t *TLS) On() bool {
 	return t.CertFile != "" || t.trusts() || t.ServerName != "" || len(t.SPIFFEIDs) > 0
 }

@@ -76,7 +76,7 @@ func (a fieldsAround) touch(field string) bool {
 // outer is the path of what a field is inside of; empty for the file itself.
 func outer(path string) string { return path[:max(strings.LastIndexAny(path, ".["), 0)] }
 
-// within tells whether a path is that of a field or of something inside it.
+// within reports whether a path is that of a field or of something inside it.
 func within(path, field string) bool {
 	rest, ok := strings.CutPrefix(path, field)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
@@ -166,7 +166,7 @@ func (d *decoder) hostPort(path, address string, least uint64) (host string, ok 
 	return host, true
 }
 
-// isLoopback tells whether only this machine can reach a host. A name other than
+// isLoopback reports whether only this machine can reach a host. A name other than
 // localhost may mean anything, so it is not one.
 func isLoopback(host string) bool {
 	if host == "localhost" {

@@ -253,6 +253,6 @@ func (d *tier) list() (join func(i int) string, err error) {
 		members = append(members, fmt.Sprintf("%q", nodeName(i)+"="+ports[i]))
 	}
 	return func(i int) string {
-		return fmt.Sprintf("members: [%s], peer: {address: %q}", strings.Join(members, ", "), ports[i])
+		return fmt.Sprintf("nodes: [%s], peer: {address: %q}", strings.Join(members, ", "), ports[i])
 	}, nil
 }

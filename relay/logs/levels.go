@@ -11,19 +11,19 @@ import (
 
 // The parts of a node that have levels of their own.
 const (
-	Node     = "node"      // the program itself: start, drain, configuration
-	Clients  = "clients"   // the side of the clients
-	Origin   = "origin"    // control planes and directories
-	Tier     = "tier"      // the other nodes, and who owns what
-	Redis    = "redis"     // the shared store
-	LastGood = "last_good" // what is kept beyond the life of the nodes
-	GRPC     = "grpc"      // what grpc-go itself says of its connections
-	Security = "security"  // certificates, tokens, and who was refused
+	Node     = "node"            // the program itself: start, drain, configuration
+	Clients  = "clients"         // the side of the clients
+	Origin   = "upstream"        // control planes and directories
+	Tier     = "tier"            // the other nodes, and who owns what
+	Redis    = "redis"           // the shared store
+	LastGood = "last_known_good" // configuration kept beyond a restart
+	GRPC     = "grpc"            // what grpc-go itself says of its connections
+	Security = "security"        // certificates, tokens, and who was refused
 )
 
 // Parts lists all parts, in the order of their names.
 func Parts() []string {
-	return []string{Clients, GRPC, LastGood, Node, Origin, Redis, Security, Tier}
+	return []string{Clients, GRPC, LastGood, Node, Redis, Security, Tier, Origin}
 }
 
 // Part is the logger of a part: log with its attribute.
@@ -74,7 +74,7 @@ func (l *Levels) SetPart(part string, level slog.Level) error {
 	defer l.mu.Unlock()
 	v, is := l.parts[part]
 	if !is {
-		return fmt.Errorf("no part of the log is called %q, expected one of %s", part, strings.Join(Parts(), ", "))
+		return fmt.Errorf("unknown log part %q, expected one of %s", part, strings.Join(Parts(), ", "))
 	}
 	if part != "" {
 		l.own[part] = true

@@ -46,13 +46,13 @@ func TestLevels(t *testing.T) {
 	if len(got) != 3 || strings.Contains(b.String(), "no ") {
 		t.Errorf("logged %q", got)
 	}
-	if !strings.Contains(got[0], `part=origin address=a:1 g.k=1`) {
+	if !strings.Contains(got[0], `part=upstream address=a:1 g.k=1`) {
 		t.Errorf("the line is %s", got[0])
 	}
 	if l := levels.Get(); l[logs.Clients] != slog.LevelDebug || l[""] != slog.LevelWarn || l[logs.Tier] != slog.LevelWarn || len(l) != len(logs.Parts())+1 {
 		t.Errorf("the levels are %v", l)
 	}
-	if err := levels.SetPart("orgn", slog.LevelDebug); err == nil || !strings.Contains(err.Error(), "origin") {
+	if err := levels.SetPart("upstram", slog.LevelDebug); err == nil || !strings.Contains(err.Error(), "upstream") {
 		t.Errorf("a part that does not exist: %v", err)
 	}
 }

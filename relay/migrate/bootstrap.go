@@ -142,7 +142,7 @@ func (d *decoder) logging(f field) string {
 func (d *decoder) cache(f field) (ttl time.Duration, at place) {
 	d.inside(f, "cache", "ttl", "max_entries")
 	if m := f.value.get("max_entries"); m != nil && m.text != "0" {
-		d.note(m.at, "cache", "max_entries is left out: keys are not bounded by number. Those with clients always stay, and those without share idle_size, 256MiB.")
+		d.note(m.at, "cache", "max_entries is left out: keys are not bounded by number. Those with clients always stay, and those without share limits.max_idle_keys_size, 256MiB.")
 	}
 	t := f.value.get("ttl")
 	if t == nil {

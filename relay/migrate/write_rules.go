@@ -28,7 +28,7 @@ func (w *writer) rules(f ruleFile) {
 					quoted[i] = strconv.Quote(p)
 				}
 			}
-			w.line("      pass: [%s]", strings.Join(quoted, ", "))
+			w.line("      pass_fields: [%s]", strings.Join(quoted, ", "))
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (w *writer) tell(f ruleFile, g grouping, field string, pass []string) {
 		shown = []string{"only the name of the key"}
 	}
 	w.note(f.at, section, "xds-relay showed the control plane the Node of one client of the key, with all that is in it. xdsrelay shows it "+
-		listed(shown)+", and nothing else. If the control plane needs more, list it under pass.")
+		listed(shown)+", and nothing else. If the control plane needs more, list it under pass_fields.")
 	if w.names != nil {
 		w.note(*w.names, section, "Resource names are no part of keys: clients of one key may ask for different names, and the control plane is asked for all of them on one stream.")
 	}
