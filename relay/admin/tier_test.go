@@ -93,9 +93,9 @@ n4    silent    -        h4:1          -        -       -
 
 error: Node n3 does not answer: no route
 error: Node n4, which tier.nodes names, does not answer, for 1m0s: refused
-error: Redis is out of reach for node n1; clients are served all the same, for 1m0s: no answer
-warning: Node n2 is draining: it hands its keys over, sends its clients away, and ends
-warning: Node n2 has another configuration than node n1, in what all nodes must have in common, for 1m0s: upstream
+error: Redis is unreachable from node n1; clients are still served, for 1m0s: no answer
+warning: Node n2 is draining: it hands over its keys, drains its clients and exits
+warning: Node n2 has a different configuration than node n1, in settings that must be equal on all nodes, for 1m0s: upstream
 `,
 		"/tier/keys": `
 KEY  OWNER  NODE  STATE              FOR   STREAMS  PEERS  RESOURCES  BYTES  NOTES
@@ -107,11 +107,11 @@ b?   n2     n2    alone, without n3  -     0        0      0          0      no 
 node n3 did not answer: no route?
 `,
 		"/tier/keys?key=c": `
-no node has the key "c"; 'xdsrelay keys' lists those that there are
+no node has the key "c"; 'xdsrelay keys' lists the keys
 node n3 did not answer: no route?
 `,
 		"/tier/keys?key=B": `
-no node has the key "B"; did you mean "b\x1b"? 'xdsrelay keys' lists those that there are
+no node has the key "B"; did you mean "b\x1b"? 'xdsrelay keys' lists the keys
 node n3 did not answer: no route?
 `,
 		"/tier/owner?key=a": `
@@ -125,7 +125,7 @@ node n3 did not answer: no route?
 `,
 		"/tier/owner?key=new": `
 owner: n1
-no node has it: no client of it has come yet
+no node has it: no client of it has connected yet
 node n3 did not answer: no route?
 `,
 		"/tier/owner": "\nthe parameter key is missing: expected ?key=KEY\n",
@@ -150,7 +150,7 @@ func TestOrders(t *testing.T) {
 		{"POST", "/drain", http.StatusAccepted, "node n1 hands its keys over, sends its clients away (7 streams over 20s), and ends\n"},
 		{"POST", "/release?key=a", http.StatusOK, "2 removals of key \"a\" that were held back are done\nnode n3 did not answer: no route?\n"},
 		{"POST", "/release?key=one", http.StatusOK, "a removal of key \"one\" that was held back is done\nnode n3 did"},
-		{"POST", "/release?key=none", http.StatusOK, "nothing of key \"none\" is held back\nnode n3 did"},
+		{"POST", "/release?key=none", http.StatusOK, "no removals of key \"none\" is held back\nnode n3 did"},
 		{"POST", "/release?key=x", http.StatusNotFound, "no node has the key \"x\""},
 		{"POST", "/release", http.StatusBadRequest, "the parameter key is missing"},
 		{"POST", "/tier/explain?peer=p", http.StatusOK, "rule  p\n\nowner: n1\n"},

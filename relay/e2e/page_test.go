@@ -114,7 +114,7 @@ func TestLivePage(t *testing.T) {
 	})
 	step(t, "who rejects one is shown, with the reason", func() error {
 		s.client("c", "picky", "shop", 1, func(*xdstest.Frame) string { return refusal })
-		if err := b.do(sees("1 client rejects what was sent", ".alert"), view("#/clients?state=NACKED"), sees("picky", "main table"), sees(refusal, "main table")); err != nil {
+		if err := b.do(sees("1 client rejects the newest configuration", ".alert"), view("#/clients?state=NACKED"), sees("picky", "main table"), sees(refusal, "main table")); err != nil {
 			return err
 		}
 		s.update("shop")
