@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/resource"
@@ -34,10 +36,12 @@ func limited(t *testing.T, change func(*config.Config)) running {
 	return start(t, cfg)
 }
 
-// refusals waits until a limit has refused so many.
-func (n running) refusals(t *testing.T, limit string, want int) {
+// refusals waits until a limit has rejected so many.
+func (n running) refusals(t *testing.T, name string, want int) {
 	t.Helper()
-	line := fmt.Sprintf(`xdsrelay_refused_total{limit=%q} %d`, limit, want)
+	all := limit.All()
+	of := all[slices.IndexFunc(all, func(l limit.Name) bool { return l.String() == name })]
+	line := fmt.Sprintf(`xdsrelay_rejections_total{reason=%q,where=%q} %d`, of.Reason(), of.Where(), want)
 	xdstest.Eventually(t, line, func() bool {
 		_, text := n.get(t, "/metrics")
 		return strings.Contains(text, line)
@@ -265,7 +269,7 @@ func TestLimitOfRequests(t *testing.T) {
 	if took := time.Since(began); took < (requests-5)*time.Second/20-100*time.Millisecond {
 		t.Errorf("%d requests were read within %v", requests, took)
 	}
-	if _, text := n.get(t, "/metrics"); !strings.Contains(text, `xdsrelay_refused_total{limit="requests"}`) {
+	if _, text := n.get(t, "/metrics"); !strings.Contains(text, "\nxdsrelay_downstream_delayed_requests_total ") {
 		t.Error("that is not counted")
 	}
 }

@@ -369,8 +369,8 @@ func TestOriginTLS(t *testing.T) {
 			c.Subscribe(xdstest.ClusterType)
 			if tc.good {
 				c.WaitHeld(t, xdstest.ClusterType, "a")
-				if _, text := n.get(t, "/metrics"); !strings.Contains(text, `xdsrelay_tls_certificate_expiry_seconds{use="origin"} `) ||
-					!strings.Contains(text, `xdsrelay_tls_certificate_start_seconds{use="origin"} `) {
+				if _, text := n.get(t, "/metrics"); !strings.Contains(text, `xdsrelay_tls_certificate_not_after_timestamp_seconds{use="origin"} `) ||
+					!strings.Contains(text, `xdsrelay_tls_certificate_not_before_timestamp_seconds{use="origin"} `) {
 					t.Error("no metric tells how long the certificate of this node is good")
 				}
 				return

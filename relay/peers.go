@@ -19,6 +19,7 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
@@ -115,9 +116,9 @@ func (p *peerPort) endUntrusted(log *slog.Logger) {
 // door lets in those that have the token, where there is one.
 type door struct {
 	// Fixed after construction.
-	token   *secure.Token // nil for none
-	refused metric.Int64Counter
-	log     *slog.Logger
+	token      *secure.Token // nil for none
+	rejections *rejection.Counter
+	log        *slog.Logger
 
 	lines    limit.Lines // of the log
 	failures limit.Lines // of the log, of handshakes
@@ -125,8 +126,9 @@ type door struct {
 
 // handshakeFailed logs now and then why a node was not let in, and on which side that is.
 func (d *door) handshakeFailed(from net.Addr, err error) {
+	word, hint := secure.Why(err)
+	d.rejections.Count(rejection.Peer, rejection.TLS(word))
 	if more, due := d.failures.Next(time.Now(), logPause); due {
-		word, hint := secure.Why(err)
 		d.log.Warn("a connection to the peer port failed in the TLS handshake", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
 	}
 }
@@ -138,9 +140,15 @@ func newDoor(cfg config.Peer, meter metric.Meter, log *slog.Logger) (d *door, er
 			return nil, err
 		}
 	}
-	d.refused, err = meter.Int64Counter("xdsrelay.tier.peers.refused", metric.WithDescription("Calls on the peer port without the token of the tier."))
-	return d, err
+	if d.rejections, err = rejection.New(meter); err != nil {
+		return nil, err
+	}
+	d.rejections.Export(rejection.Peer, noToken)
+	return d, nil
 }
+
+// noToken is the reason for a call without the token of the tier, as a label of a metric.
+const noToken = "token"
 
 // The token travels as most do.
 const (
@@ -175,7 +183,7 @@ func (d *door) admit(ctx context.Context, call *tap.Info) (context.Context, erro
 			return ctx, nil
 		}
 	}
-	d.refused.Add(ctx, 1)
+	d.rejections.Count(rejection.Peer, noToken)
 	if more, due := d.lines.Next(time.Now(), logPause); due {
 		from := ""
 		if p, ok := peer.FromContext(ctx); ok {

@@ -41,34 +41,42 @@ type settings struct {
 	// Guarded by mu.
 	current *config.Config // what was put into force last
 	state   ops.Settings
+	loaded  time.Time // when the configuration was last found valid, changed or not
 }
 
 func newSettings(cfg *config.Config, source Source, meter metric.Meter) (*settings, error) {
 	// Making a node may take a while, in which the file may change.
-	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: ops.Settings{File: source.File, Read: time.Now()}}
+	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: ops.Settings{File: source.File, Read: time.Now()}, loaded: time.Now()}
 	var err error
-	if s.outcome, err = meter.Int64Counter("xdsrelay.config.reads", metric.WithDescription(
-		"Times that the configuration was read again, by outcome: applied, unchanged, or refused since there was a mistake in it.")); err != nil {
+	if s.outcome, err = meter.Int64Counter("xdsrelay.config.reloads", metric.WithDescription(
+		"Reloads of the configuration: applied, unchanged, or rejected (the configuration is invalid).")); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	refused, err := meter.Int64ObservableGauge("xdsrelay.config.refused", metric.WithDescription("1 while the configuration as it stands now is not in force, since there is a mistake in it; 0 otherwise."))
+	successful, err := meter.Int64ObservableGauge("xdsrelay.config.last_reload_successful", metric.WithDescription("1 if the last load of the configuration succeeded, 0 if it was invalid and the node keeps the previous one."))
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	restart, err := meter.Int64ObservableGauge("xdsrelay.config.restart.fields", metric.WithDescription("Fields of the configuration that have changed, and that only a restart puts into force."))
+	loaded, err := meter.Float64ObservableGauge("xdsrelay.config.last_reload_success_timestamp", metric.WithUnit("s"), metric.WithDescription("Unix time of the last successful load of the configuration, changed or not."))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	restart, err := meter.Int64ObservableGauge("xdsrelay.config.restart_required_fields", metric.WithDescription("Changed configuration fields that take effect only after a restart."))
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		state := s.State()
-		bad := int64(0)
+		s.mu.Lock()
+		state, at := s.state, s.loaded
+		s.mu.Unlock()
+		good := int64(1)
 		if state.Refused != "" {
-			bad = 1
+			good = 0
 		}
-		o.ObserveInt64(refused, bad)
+		o.ObserveInt64(successful, good)
+		o.ObserveFloat64(loaded, timestamp(at))
 		o.ObserveInt64(restart, int64(len(state.Restart)))
 		return nil
-	}, refused, restart)
+	}, successful, loaded, restart)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -156,7 +164,7 @@ func (n *Node) Reload() (ops.Settings, error) {
 			s.state.RefusedAt = time.Now()
 		}
 		s.state.Refused = err.Error()
-		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "refused")))
+		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "rejected")))
 		n.log.Error("the configuration is refused, and what was in force stays so", "error", err)
 	}
 	return s.state, err
@@ -184,6 +192,7 @@ func (n *Node) reloadLocked() error {
 		}
 		steps = append(steps, do)
 	}
+	s.loaded = time.Now()
 	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
 	s.state.Refused, s.state.RefusedAt, s.state.Restart = "", time.Time{}, restart
 	if waiting && len(restart) > 0 {

@@ -19,6 +19,8 @@ import (
 type answer struct {
 	status int
 	body   []byte
+	// rejection is the reason of a rejection that this package counts; empty if there is none.
+	rejection string
 }
 
 // ServeHTTP answers one poll.
@@ -62,8 +64,10 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, by authz.Client) (
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		s.cfg.Limits.Count(limit.MessageSize, r.RemoteAddr, "a poll is larger than rest.max_receive_size")
-		return nil, refuse(codes.ResourceExhausted, http.StatusRequestEntityTooLarge,
+		a := refuse(codes.ResourceExhausted, http.StatusRequestEntityTooLarge,
 			"the body has more than "+strconv.FormatInt(s.cfg.MaxReceiveBytes, 10)+" bytes")
+		a.rejection = "" // the limit has counted it
+		return nil, a
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):

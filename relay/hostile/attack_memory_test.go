@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"xdsrelay/bench/content"
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -161,7 +162,7 @@ func loadsNearTheLimit(t *testing.T, s *stage) {
 // shortOfMemory is how often the node has refused or ended something for want of memory.
 func (s *stage) shortOfMemory(t *testing.T) int {
 	t.Helper()
-	return refusalsIn(s.get(t, "/metrics"))["memory"]
+	return refusalsIn(s.get(t, "/metrics"))[limit.Memory.Reason()]
 }
 
 // servesNew waits until the good clients have got changes, and a client that asks again
