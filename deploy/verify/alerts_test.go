@@ -95,6 +95,41 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestRunbookURL: the chart's alerts link to the runbook of the value.
+func TestRunbookURL(t *testing.T) {
+	const own = "https://runbooks.example/relay.md"
+	for value, want := range map[string]string{"": runbookURL, own: own} {
+		rule := map[string]any{"enabled": true}
+		if value != "" {
+			rule["runbookURL"] = value
+		}
+		values := readValues(t, "testdata/values/everything.yaml")
+		values["prometheusRule"] = rule
+		all, _, err := render(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, m := range all {
+			rule, is := m.object.(*monitoring.PrometheusRule)
+			if !is {
+				continue
+			}
+			for _, g := range rule.Spec.Groups {
+				for _, r := range g.Rules {
+					found++
+					if got := r.Annotations["runbook_url"]; got != want+"#"+strings.ToLower(r.Alert) {
+						t.Errorf("%s links to %s, expected %s", r.Alert, got, want)
+					}
+				}
+			}
+		}
+		if found < 15 {
+			t.Errorf("the chart has %d alerts", found)
+		}
+	}
+}
+
 // TestAlertsFire: Prometheus accepts the rules, and each alert fires when it should, and not in a case
 // close to that (testdata/alerts.yaml).
 func TestAlertsFire(t *testing.T) {
