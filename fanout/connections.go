@@ -223,7 +223,7 @@ func (s *Server) notAdmitted(err error) error {
 	}
 	_, limited := errors.AsType[*limit.Refusal](err)
 	if !limited {
-		s.metrics.rejections.Count(rejection.Stream, rejection.Rebalanced) // not logged: there may be thousands
+		s.metrics.rejections.Add(rejection.Stream, rejection.Rebalanced) // not logged: there may be thousands
 	}
 	if !limited || limit.Elsewhere(err) && s.elsewhere.Load() {
 		return &transport.Away{Reason: err}
@@ -238,5 +238,5 @@ func (m *serverMetrics) drained(why drainReason, streams int) {
 }
 
 func (m *serverMetrics) connectionRefused() {
-	m.rejections.Count(rejection.Connection, rejection.Rebalanced)
+	m.rejections.Add(rejection.Connection, rejection.Rebalanced)
 }

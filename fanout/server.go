@@ -250,7 +250,7 @@ const linePause = time.Second
 func (s *Server) refused(c *caller, err error) error {
 	_, limited := errors.AsType[*limit.Refusal](err)
 	if !limited && !authz.Rejected(err) { // these are counted where they were decided
-		s.metrics.rejections.Count(rejection.Request, rejection.Code(status.Code(err)))
+		s.metrics.rejections.Add(rejection.Request, rejection.Code(status.Code(err)))
 	}
 	return s.logRefusal(c, err)
 }

@@ -69,7 +69,7 @@ func (h *handshakes) tell(listener string, from net.Addr, err error) {
 	if listener == adminListener {
 		where = rejection.Admin
 	}
-	h.rejections.Count(where, rejection.TLS(word))
+	h.rejections.Add(where, rejection.TLS(word))
 	more, due := h.lines.Next(time.Now(), logPause)
 	if !due {
 		return

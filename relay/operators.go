@@ -102,7 +102,7 @@ func (n *Node) adminAccess() (a admin.Access, err error) {
 	}
 	var lines limit.Lines
 	a.Refused = func(r *http.Request, reason admin.Reason, why string) {
-		rejections.Count(rejection.Admin, string(reason))
+		rejections.Add(rejection.Admin, string(reason))
 		if more, due := lines.Next(time.Now(), logPause); due {
 			n.log.Warn("a request on the admin port was refused", "peer", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "reason", why, "more_since_last", more)
 		}

@@ -127,7 +127,7 @@ type door struct {
 // handshakeFailed logs now and then why a node was not let in, and on which side that is.
 func (d *door) handshakeFailed(from net.Addr, err error) {
 	word, hint := secure.Why(err)
-	d.rejections.Count(rejection.Peer, rejection.TLS(word))
+	d.rejections.Add(rejection.Peer, rejection.TLS(word))
 	if more, due := d.failures.Next(time.Now(), logPause); due {
 		d.log.Warn("a connection to the peer port failed in the TLS handshake", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
 	}
@@ -183,7 +183,7 @@ func (d *door) admit(ctx context.Context, call *tap.Info) (context.Context, erro
 			return ctx, nil
 		}
 	}
-	d.rejections.Count(rejection.Peer, noToken)
+	d.rejections.Add(rejection.Peer, noToken)
 	if more, due := d.lines.Next(time.Now(), logPause); due {
 		from := ""
 		if p, ok := peer.FromContext(ctx); ok {

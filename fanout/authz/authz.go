@@ -136,7 +136,7 @@ func (g *Gate) refuse(rule, reason string, node *corev3.Node, c Client, again bo
 	if again {
 		where = rejection.Recheck
 	}
-	g.refused.Count(where, reason)
+	g.refused.Add(where, reason)
 	g.log.refused(time.Now(), rule, reason, node.GetId(), c, err)
 }
 

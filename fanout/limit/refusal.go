@@ -103,7 +103,7 @@ func (r *refusals) count(w rejection.Where, n Name, who, reason string) func() {
 	if n == Requests {
 		r.delayed.Add(context.Background(), 1)
 	} else {
-		r.rejections.Count(w, n.Reason())
+		r.rejections.Add(w, n.Reason())
 	}
 	more, due := r.lines[n].Next(time.Now(), logPause)
 	if !due {

@@ -75,8 +75,8 @@ func New(meter metric.Meter) (*Counter, error) {
 	return &Counter{metric: m}, err
 }
 
-// Count counts a rejection.
-func (c *Counter) Count(w Where, reason string) { c.add(w, reason, 1) }
+// Add counts a rejection.
+func (c *Counter) Add(w Where, reason string) { c.add(w, reason, 1) }
 
 // Export makes the counter start at 0: increase() misses the first event of a counter that starts
 // at 1.

@@ -44,7 +44,7 @@ func (m *metrics) answered(t *resource.Type, a *answer) {
 	m.polls.Add(context.Background(), 1, set)
 	m.bytes.Add(context.Background(), int64(len(a.body)), set)
 	if a.rejection != "" {
-		m.rejections.Count(rejection.Poll, a.rejection)
+		m.rejections.Add(rejection.Poll, a.rejection)
 	}
 }
 
