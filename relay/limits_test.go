@@ -42,10 +42,14 @@ func (n running) refusals(t *testing.T, name string, want int) {
 	all := limit.All()
 	of := all[slices.IndexFunc(all, func(l limit.Name) bool { return l.String() == name })]
 	line := fmt.Sprintf(`xdsrelay_rejections_total{reason=%q,where=%q} %d`, of.Reason(), of.Where(), want)
+	text := ""
 	xdstest.Eventually(t, line, func() bool {
-		_, text := n.get(t, "/metrics")
+		_, text = n.get(t, "/metrics")
 		return strings.Contains(text, line)
 	})
+	if strings.Contains(text, `reason="resource_exhausted"`) || strings.Contains(text, `reason="deadline_exceeded"`) {
+		t.Errorf("the rejection by %s also counts by its code", of)
+	}
 }
 
 // takesAnother waits until there is room for another client.
