@@ -14,6 +14,7 @@ import (
 
 	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/aggregation"
 )
@@ -25,11 +26,13 @@ import (
 // drainTime is how long a drained client has to close its connection.
 const drainTime = 5 * time.Second
 
-// Reasons for ending connections early. They are labels of a metric, too.
+// drainReason is why a connection is drained early.
+type drainReason string
+
 const (
-	surplus = "surplus"
-	age     = "age"
-	memory  = "memory"
+	rebalanced drainReason = rejection.Rebalanced
+	maxAge     drainReason = "max_age"
+	shed       drainReason = "" // counted as a rejection
 )
 
 var errTooOld = status.Error(codes.Unavailable, "the connection reached the maximum connection age: reconnect")
@@ -137,7 +140,7 @@ func (s *Server) Shed(n, most int, why string) (sent int) {
 	reason := status.Error(codes.Unavailable, why)
 	for _, g := range all {
 		if g.quiet && g.clients > 0 && sent+g.clients <= most {
-			s.drainConn(g, reason, surplus)
+			s.drainConn(g, reason, rebalanced)
 			sent += g.clients
 		}
 		if sent >= n {
@@ -160,14 +163,14 @@ func (s *Server) EndOld() {
 	}
 	for _, g := range s.connections() {
 		if g.conn != nil && g.conn.Old(now) && (g.quiet || g.conn.Old(now.Add(-s.cfg.AckTimeout))) {
-			s.drainConn(g, errTooOld, age)
+			s.drainConn(g, errTooOld, maxAge)
 		}
 	}
 }
 
 // drainConn does not wait for the client.
-func (s *Server) drainConn(g *connection, reason error, label string) {
-	s.metrics.drained(label, g.clients)
+func (s *Server) drainConn(g *connection, reason error, why drainReason) {
+	s.metrics.drained(why, g.clients)
 	end := func() {
 		for _, st := range g.streams {
 			st.call.End(reason)
@@ -177,7 +180,7 @@ func (s *Server) drainConn(g *connection, reason error, label string) {
 		end()
 		return
 	}
-	if g.conn.GoAway(status.Convert(reason).Message(), label == surplus || label == memory && s.elsewhere.Load(), end) {
+	if g.conn.GoAway(status.Convert(reason).Message(), why == rebalanced || why == shed && s.elsewhere.Load(), end) {
 		time.AfterFunc(drainTime, func() { _ = g.conn.Close() })
 	}
 }
@@ -218,15 +221,22 @@ func (s *Server) notAdmitted(err error) error {
 	if status.Code(err) != codes.ResourceExhausted {
 		return err
 	}
-	s.metrics.refused(codes.ResourceExhausted) // not logged: there may be thousands
-	if _, limited := errors.AsType[*limit.Refusal](err); !limited || limit.Elsewhere(err) && s.elsewhere.Load() {
+	_, limited := errors.AsType[*limit.Refusal](err)
+	if !limited {
+		s.metrics.rejections.Add(rejection.Stream, rejection.Rebalanced) // not logged: there may be thousands
+	}
+	if !limited || limit.Elsewhere(err) && s.elsewhere.Load() {
 		return &transport.Away{Reason: err}
 	}
 	return err
 }
 
-func (m *serverMetrics) drained(reason string, streams int) {
-	m.drainedStreams.Add(context.Background(), int64(streams), metric.WithAttributes(attribute.String("reason", reason)))
+func (m *serverMetrics) drained(why drainReason, streams int) {
+	if why != shed {
+		m.drainedStreams.Add(context.Background(), int64(streams), metric.WithAttributes(attribute.String("reason", string(why))))
+	}
 }
 
-func (m *serverMetrics) connectionRefused() { m.refusedConns.Add(context.Background(), 1) }
+func (m *serverMetrics) connectionRefused() {
+	m.rejections.Add(rejection.Connection, rejection.Rebalanced)
+}

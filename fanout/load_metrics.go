@@ -18,11 +18,11 @@ type loadMetrics struct {
 func newLoadMetrics(m metric.Meter) (*loadMetrics, error) {
 	var errs [5]error
 	var l loadMetrics
-	l.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.load.streams", metric.WithDescription("Open client streams of load reports."))
-	l.reports, errs[1] = m.Int64Counter("xdsrelay.downstream.load.reports", metric.WithDescription("Load reports of clients."))
-	l.clusters, errs[2] = m.Int64Counter("xdsrelay.downstream.load.clusters", metric.WithDescription("Clusters in the load reports of clients."))
-	l.bytes, errs[3] = m.Int64Counter("xdsrelay.downstream.load.size", metric.WithUnit("By"), metric.WithDescription("Bytes of the load reports of clients."))
-	l.leftOut, errs[4] = m.Int64Counter("xdsrelay.downstream.load.left_out", metric.WithDescription("Clusters, localities, endpoints, metrics and values of load reports that were dropped: the key holds too many, or they are no numbers."))
+	l.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.load.streams", metric.WithDescription("Open load report streams of clients."))
+	l.reports, errs[1] = m.Int64Counter("xdsrelay.downstream.load.reports", metric.WithDescription("Load reports received from clients."))
+	l.clusters, errs[2] = m.Int64Counter("xdsrelay.downstream.load.clusters", metric.WithDescription("Clusters in load reports received from clients."))
+	l.bytes, errs[3] = m.Int64Counter("xdsrelay.downstream.load.received", metric.WithUnit("By"), metric.WithDescription("Bytes of load reports received from clients."))
+	l.leftOut, errs[4] = m.Int64Counter("xdsrelay.downstream.load.dropped", metric.WithDescription("Clusters, localities, endpoints, metrics and values dropped from load reports, because the key holds too many or a value is not a number."))
 	for _, err := range errs {
 		if err != nil {
 			return nil, err

@@ -8,8 +8,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"google.golang.org/grpc/codes"
 
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/relay/resource"
 )
 
@@ -17,11 +17,9 @@ import (
 // the admin endpoints.
 type serverMetrics struct {
 	streams        metric.Int64UpDownCounter
-	refusals       metric.Int64Counter
-	timeouts       metric.Int64Counter
+	rejections     *rejection.Counter
 	waits          metric.Int64Counter
 	drainedStreams metric.Int64Counter
-	refusedConns   metric.Int64Counter
 	ackTime        metric.Float64Histogram
 
 	propagation, building metric.Float64Histogram
@@ -38,32 +36,30 @@ type typeKey struct {
 }
 
 func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
-	var errs [15]error
+	var errs [13]error
 	var sm serverMetrics
 	sm.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.streams", metric.WithDescription("Open client streams."))
-	sm.refusals, errs[1] = m.Int64Counter("xdsrelay.downstream.refusals", metric.WithDescription("Streams ended because of what the client asked for."))
-	sm.timeouts, errs[2] = m.Int64Counter("xdsrelay.downstream.send_timeouts", metric.WithDescription("Streams ended because the client did not read."))
-	sm.ackTime, errs[3] = m.Float64Histogram("xdsrelay.downstream.ack.duration", metric.WithUnit("s"), metric.WithDescription("From sending a response to its ACK."))
+	sm.rejections, errs[1] = rejection.New(m)
+	sm.ackTime, errs[2] = m.Float64Histogram("xdsrelay.downstream.ack.duration", metric.WithUnit("s"), metric.WithDescription("Time from sending a response to its ACK."))
 	var built, shared, packed metric.Int64ObservableCounter
-	built, errs[4] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.built", metric.WithDescription("Response bodies encoded."))
-	shared, errs[5] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.shared", metric.WithDescription("Responses that reused an encoded body."))
-	packed, errs[6] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.compressed", metric.WithDescription("Response bodies compressed, each for all clients that share it."))
-	_, errs[7] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	built, errs[3] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.built", metric.WithDescription("Response bodies encoded."))
+	shared, errs[4] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.reused", metric.WithDescription("Responses that reused an encoded body."))
+	packed, errs[5] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.compressed", metric.WithDescription("Response bodies compressed, each once for all clients that share it."))
+	_, errs[6] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(built, int64(s.bodies.Built()))
 		o.ObserveInt64(shared, int64(s.bodies.Shared()))
 		o.ObserveInt64(packed, int64(s.packed.Load()))
 		return nil
 	}, built, shared, packed)
-	errs[8] = sm.observeTypes(m)
-	sm.waits, errs[9] = m.Int64Counter("xdsrelay.tier.head.waits", metric.WithDescription("Waits of clients that came with what this node did not have yet: until it had caught up, or the time was over."))
-	sm.drainedStreams, errs[10] = m.Int64Counter("xdsrelay.downstream.sent_away", metric.WithDescription("Client streams ended so that their clients go to another node (surplus) or connect again (age), or because they took most of a memory that was short (memory)."))
-	sm.refusedConns, errs[11] = m.Int64Counter("xdsrelay.downstream.turned_away", metric.WithDescription("Connections closed as they came, from hosts whose client was just sent to another node."))
-	sm.propagation, errs[12] = m.Float64Histogram("xdsrelay.downstream.propagation.duration", metric.WithUnit("s"),
-		metric.WithDescription("From storing an update of the origin to its ACK by a client, of the oldest update that the ACK is about. What a client gets first does not count, since it may be of any age."))
-	sm.building, errs[13] = m.Float64Histogram("xdsrelay.downstream.body.build.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long bodies took to be made: to look for what changed, and to encode it. Bounds: 10 µs to 1 s."),
+	errs[7] = sm.observeTypes(m)
+	sm.waits, errs[8] = m.Int64Counter("xdsrelay.tier.head.waits", metric.WithDescription("Waits of reconnecting clients that held newer content than this node, by how the wait ended: caught_up or timed_out."))
+	sm.drainedStreams, errs[9] = m.Int64Counter("xdsrelay.downstream.drained_streams", metric.WithDescription("Client streams that the node drained so that the client reconnects: rebalanced to another node, or the connection reached its maximum age (max_age)."))
+	sm.propagation, errs[10] = m.Float64Histogram("xdsrelay.downstream.propagation.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from storing an upstream update to its ACK by a client, for the oldest update that the ACK covers. The first content of a client does not count, since it can have any age."))
+	sm.building, errs[11] = m.Float64Histogram("xdsrelay.downstream.body.build.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time to build a response body: find what changed and encode it. Bounds: 10 µs to 1 s."),
 		metric.WithExplicitBucketBoundaries(.00001, .00005, .0001, .0005, .001, .005, .01, .05, .1, .5, 1))
-	errs[14] = errors.Join(sm.observeStreams(m, s), sm.observeRequests(m))
+	errs[12] = errors.Join(sm.observeStreams(m, s), sm.observeRequests(m))
 	return &sm, errors.Join(errs[:]...)
 }
 
@@ -88,7 +84,7 @@ func (s *stream) service() string {
 	case s.only != nil:
 		return resource.TypeLabel(s.only.URL)
 	case s.v2:
-		return "ads-v2"
+		return "ads_v2"
 	}
 	return "ads"
 }
@@ -136,8 +132,8 @@ func (m *serverMetrics) received(f form, size int) {
 
 // observeRequests registers the metrics of requests.
 func (m *serverMetrics) observeRequests(meter metric.Meter) error {
-	requests, err := meter.Int64ObservableCounter("xdsrelay.downstream.requests", metric.WithDescription("Requests of clients: subscriptions and answers."))
-	bytes, err2 := meter.Int64ObservableCounter("xdsrelay.downstream.received", metric.WithUnit("By"), metric.WithDescription("Bytes of requests of clients."))
+	requests, err := meter.Int64ObservableCounter("xdsrelay.downstream.requests", metric.WithDescription("Client requests: subscriptions, ACKs and NACKs."))
+	bytes, err2 := meter.Int64ObservableCounter("xdsrelay.downstream.received", metric.WithUnit("By"), metric.WithDescription("Bytes of client requests."))
 	_, err3 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for i, name := range [variants]string{"sotw", "delta", "peer"} {
 			with := metric.WithAttributeSet(attribute.NewSet(attribute.String("variant", name)))
@@ -148,12 +144,6 @@ func (m *serverMetrics) observeRequests(meter metric.Meter) error {
 	}, requests, bytes)
 	return errors.Join(err, err2, err3)
 }
-
-func (m *serverMetrics) refused(code codes.Code) {
-	m.refusals.Add(context.Background(), 1, metric.WithAttributes(attribute.String("code", code.String())))
-}
-
-func (m *serverMetrics) sendTimeout() { m.timeouts.Add(context.Background(), 1) }
 
 // waited counts a wait for this node to catch up with the tier; see behind.go.
 func (m *serverMetrics) waited(caughtUp bool) {

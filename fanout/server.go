@@ -18,6 +18,7 @@ import (
 	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/fanout/sharedgzip"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -231,10 +232,10 @@ func (s *Server) ended(c *caller, err error) error {
 	case status.Code(err) == codes.ResourceExhausted && !c.call.Ended():
 		// gRPC has refused a message that is too large.
 		s.cfg.Limits.Count(limit.MessageSize, c.peer, err.Error())
-		return s.refused(c, err)
+		return s.logRefusal(c, err)
 	case errors.Is(err, errNoRequest):
 		s.cfg.Limits.Count(limit.FirstRequest, c.peer, err.Error())
-		return s.refused(c, err)
+		return s.logRefusal(c, err)
 	case errors.Is(err, errSendDeadline):
 		s.cfg.Limits.Count(limit.SendTimeout, c.peer, err.Error())
 	}
@@ -247,8 +248,15 @@ const linePause = time.Second
 // refused counts and logs a stream that is ended because of what the client asked for. Limits have
 // their own log lines.
 func (s *Server) refused(c *caller, err error) error {
+	_, limited := errors.AsType[*limit.Refusal](err)
+	if !limited && !authz.Rejected(err) { // these are counted where they were decided
+		s.metrics.rejections.Add(rejection.Request, rejection.Code(status.Code(err)))
+	}
+	return s.logRefusal(c, err)
+}
+
+func (s *Server) logRefusal(c *caller, err error) error {
 	code := status.Code(err)
-	s.metrics.refused(code)
 	refusal, limited := errors.AsType[*limit.Refusal](err)
 	if limited {
 		refusal.Log()

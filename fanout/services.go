@@ -84,12 +84,9 @@ func KeepaliveParams() keepalive.ServerParameters {
 func (s *Server) adapter() *grpcgo.Adapter {
 	return grpcgo.New(grpcgo.Config{
 		SendTimeout: s.cfg.SendTimeout,
-		Unsent: func() error {
-			s.metrics.sendTimeout()
-			return errSendDeadline
-		},
-		Refused: func(peer string, err error) { _ = s.refused(&caller{peer: peer}, err) },
-		Logger:  s.cfg.Logger,
+		Unsent:      func() error { return errSendDeadline },
+		Refused:     func(peer string, err error) { _ = s.refused(&caller{peer: peer}, err) },
+		Logger:      s.cfg.Logger,
 	})
 }
 

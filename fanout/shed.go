@@ -54,8 +54,8 @@ func (s *Server) ShedCostly() (sent int) {
 	used, _ := s.cfg.Limits.Memory()
 	reason := status.Errorf(codes.ResourceExhausted, "more than %d %% of this node's memory limit is in use (%s), and this client is among those that use the most", v.MemoryPercent, limit.Memory.About().Field)
 	for _, g := range mostCostly(all, int(used)) {
-		s.cfg.Limits.Count(limit.Memory, g.streams[0].peer, status.Convert(reason).Message())
-		s.drainConn(g, reason, memory)
+		s.cfg.Limits.CountShed(limit.Memory, g.streams[0].peer, status.Convert(reason).Message())
+		s.drainConn(g, reason, shed)
 		sent += g.clients
 	}
 	return sent
@@ -71,12 +71,12 @@ func (s *Server) endStreamless(why string) int {
 	idle := s.streamless(time.Now())
 	reason := status.Errorf(codes.ResourceExhausted, "%s (%s), and this connection has no stream", why, limit.Memory.About().Field)
 	for _, c := range idle {
-		s.cfg.Limits.Count(limit.Memory, c.RemoteAddr().String(), status.Convert(reason).Message())
+		s.cfg.Limits.CountClosed(limit.Memory, c.RemoteAddr().String(), status.Convert(reason).Message())
 		if c.Handshaking() {
 			c.Abort()
 			continue
 		}
-		s.drainConn(&connection{conn: c}, reason, memory)
+		s.drainConn(&connection{conn: c}, reason, shed)
 	}
 	return len(idle)
 }

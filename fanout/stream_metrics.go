@@ -77,10 +77,10 @@ func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
 		g, errs[i] = meter.Int64ObservableGauge("xdsrelay.downstream."+name, options...)
 		return g
 	}
-	clients := gauge(0, "clients", metric.WithDescription("Connections of clients with streams for configuration; streams that came without a known connection count each."))
-	stand := gauge(1, "states", metric.WithDescription("Types of client streams, by how their clients stand: synced, stale (not told, or not acknowledged, the newest), nacked (rejected the newest), not_sent (nothing to tell yet), unknown (it says that it has something, and the origin has not answered)."))
-	behind := gauge(2, "behind", metric.WithDescription("By how many generations of a type the client is behind that is furthest."))
-	unacked := gauge(3, "unacked", metric.WithUnit("By"), metric.WithDescription("Bytes of responses that clients have not answered."))
+	clients := gauge(0, "clients", metric.WithDescription("Client connections with configuration streams. A stream whose connection is unknown counts as one connection."))
+	stand := gauge(1, "client_states", metric.WithDescription("Client subscriptions to a type, by client status. stale: the newest content is not sent or not acknowledged. nacked: the client rejected the newest content. not_sent: there is nothing to send yet. unknown: the client holds content that the control plane has not confirmed."))
+	behind := gauge(2, "generation_lag", metric.WithDescription("Generations that the client furthest behind has not acknowledged."))
+	unacked := gauge(3, "awaiting_ack", metric.WithUnit("By"), metric.WithDescription("Bytes of responses that await an ACK or NACK."))
 	v := &survey{srv: s}
 	_, errs[4] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		v.mu.Lock()

@@ -67,11 +67,11 @@ func (m *serverMetrics) observeTypes(meter metric.Meter) error {
 	}
 	responses := counter(0, "responses", metric.WithDescription("Responses sent to clients."))
 	bytes := counter(1, "sent", metric.WithUnit("By"), metric.WithDescription("Bytes of responses sent to clients."))
-	compressed := counter(2, "compressed", metric.WithDescription("Responses sent to clients that were compressed."))
-	saved := counter(3, "saved", metric.WithUnit("By"), metric.WithDescription("Bytes by which responses were smaller because they were compressed."))
-	oversize := counter(4, "oversize", metric.WithDescription("Responses larger than clients accept that could not be divided."))
-	answers := counter(5, "answers", metric.WithDescription("What clients answered: ack, nack or stale."))
-	busy, err := meter.Float64ObservableCounter("xdsrelay.downstream.send.time", metric.WithUnit("s"), metric.WithDescription("Time spent to hand responses to the transport, where that could not block."))
+	compressed := counter(2, "compressed_responses", metric.WithDescription("Compressed responses sent to clients."))
+	saved := counter(3, "compression.saved", metric.WithUnit("By"), metric.WithDescription("Bytes of responses that compression saved."))
+	oversize := counter(4, "oversize_responses", metric.WithDescription("Responses above limits.max_response_size that could not be divided."))
+	answers := counter(5, "acknowledgments", metric.WithDescription("Client answers to responses: ack, nack, or stale (the client answered a response that is not the newest)."))
+	busy, err := meter.Float64ObservableCounter("xdsrelay.downstream.send.time", metric.WithUnit("s"), metric.WithDescription("Time spent in sends to the transport that could not block."))
 	errs[7] = err
 	_, errs[6] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		observe := func(c metric.Int64Observable, n *atomic.Int64, labels metric.MeasurementOption) {

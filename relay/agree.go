@@ -168,8 +168,8 @@ func (n *Node) compareTerms(ctx context.Context) {
 // observeAgreement adds how many nodes differ from this one, and how far their clocks do.
 func (n *Node) observeAgreement(meter metric.Meter) error {
 	g := &gauges{meter: meter}
-	differ := g.whole("xdsrelay.tier.config.differs", "Nodes of the tier whose configuration differs from this node's in a section that all must have in common, by section.")
-	skew := g.seconds("xdsrelay.tier.clock.skew", "Largest difference between the clock of this node and that of another node of the tier.")
+	differ := g.whole("xdsrelay.tier.config_mismatches", "Nodes of the tier whose configuration differs from this node's, by the section that differs.")
+	skew := g.seconds("xdsrelay.tier.clock_skew", "Largest difference between the clocks of this node and of another node of the tier.")
 	return g.read(func(o metric.Observer) {
 		o.ObserveFloat64(skew, n.clocks.most().Seconds())
 		n.agreement.mu.Lock()

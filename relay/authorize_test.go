@@ -75,7 +75,7 @@ func TestEveryServiceIsGuarded(t *testing.T) {
 	if _, err := statusv3.NewClientStatusDiscoveryServiceClient(inner.ClientConn()).FetchClientStatus(t.Context(), &statusv3.ClientStatusRequest{}); err != nil {
 		t.Errorf("client status of who is let in: %v", err)
 	}
-	if _, body := n.get(t, "/metrics"); !strings.Contains(body, `xdsrelay_authorize_refused_total{again="false",`) || !strings.Contains(body, `reason="no_rule"`) {
-		t.Errorf("metrics have no refusals")
+	if _, body := n.get(t, "/metrics"); !strings.Contains(body, `xdsrelay_rejections_total{reason="no_rule",where="authorization"}`) || strings.Contains(body, `reason="permission_denied"`) {
+		t.Errorf("the metrics lack the rejections, or count them twice:\n%s", body)
 	}
 }

@@ -74,7 +74,7 @@ func TestCompression(t *testing.T) {
 			if late := first - plain; late < 0 || late > 1 || late == 1 && plain == 0 {
 				t.Errorf("%d clients got it plain, expected %d", first, plain)
 			}
-			count := fmt.Sprintf("\nxdsrelay_downstream_compressed_total{type=\"envoy.config.cluster.v3.Cluster\",variant=\"delta\"} %d\n", clients-first)
+			count := fmt.Sprintf("\nxdsrelay_downstream_compressed_responses_total{type=\"envoy.config.cluster.v3.Cluster\",variant=\"delta\"} %d\n", clients-first)
 			if _, metrics := n.get(t, "/metrics"); strings.Contains(metrics, count) != (first < clients) {
 				t.Errorf("the metrics lack %s", count)
 			}

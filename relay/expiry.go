@@ -51,15 +51,15 @@ func (e *expiries) bad(now time.Time) (all []ops.BadCertificate) {
 // good says, with its end, how long it lives: an hour or a year, and so what is late.
 func (e *expiries) observe(meter metric.Meter) error {
 	g := &gauges{meter: meter}
-	start := g.seconds("xdsrelay.tls.certificate.start", "Since when the certificate is good that this node shows, in seconds since 1970.")
-	expiry := g.seconds("xdsrelay.tls.certificate.expiry", "When the certificate ends that this node shows, in seconds since 1970.")
+	start := g.seconds("xdsrelay.tls.certificate_not_before_timestamp", "Unix time from which the certificate that this node presents is valid.")
+	expiry := g.seconds("xdsrelay.tls.certificate_not_after_timestamp", "Unix time at which the certificate that this node presents expires.")
 	return g.read(func(o metric.Observer) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		for section, validity := range e.all {
 			if from, until := validity(); !until.IsZero() {
-				o.ObserveFloat64(start, float64(from.Unix()), by("use", section))
-				o.ObserveFloat64(expiry, float64(until.Unix()), by("use", section))
+				o.ObserveFloat64(start, timestamp(from), by("use", section))
+				o.ObserveFloat64(expiry, timestamp(until), by("use", section))
 			}
 		}
 	})

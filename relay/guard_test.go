@@ -56,7 +56,7 @@ func TestMassRemovalIsReported(t *testing.T) {
 	if log.count("key=demo type="+xdstest.ClusterType) == 0 || log.count("removals=9 of=10") != 1 {
 		t.Errorf("the log does not say of which key, or how many")
 	}
-	if _, metrics := n.get(t, "/metrics"); !strings.Contains(metrics, "xdsrelay_cache_mass_removals_total 1") {
+	if _, metrics := n.get(t, "/metrics"); !strings.Contains(metrics, "xdsrelay_removal_guard_mass_removals_total 1") {
 		t.Error("/metrics does not count it")
 	}
 }
@@ -79,7 +79,7 @@ func TestHeldRemovalsAreShown(t *testing.T) {
 	c.WaitFor(t, "the third cluster", func() bool { return len(c.Held(xdstest.ClusterType)) == 3 })
 
 	_, metrics := n.get(t, "/metrics")
-	for _, want := range []string{"xdsrelay_cache_removal_holds_total 1", "xdsrelay_cache_removals_held 2"} {
+	for _, want := range []string{"xdsrelay_removal_guard_holds_total 1", "xdsrelay_removal_guard_held_resources 2"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("/metrics lacks %s", want)
 		}

@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/secure"
 )
@@ -20,16 +20,18 @@ import (
 // handshakes lets clients in by TLS, and tells the operator of those that were not.
 type handshakes struct {
 	// Fixed after construction.
-	failed metric.Int64Counter
-	log    *slog.Logger
+	rejections *rejection.Counter
+	log        *slog.Logger
 
 	lines limit.Lines // of the log
 }
 
+// adminListener is the name of the admin port in the log.
+const adminListener = "admin"
+
 func newHandshakes(meter metric.Meter, log *slog.Logger) (h *handshakes, err error) {
 	h = &handshakes{log: log}
-	h.failed, err = meter.Int64Counter("xdsrelay.downstream.handshakes.failed",
-		metric.WithDescription("Connections of clients that were refused in the TLS handshake, by listener and reason."))
+	h.rejections, err = rejection.New(meter)
 	return h, err
 }
 
@@ -63,7 +65,11 @@ func (h *handshakes) closed(listener string) func(net.Conn, http.ConnState) {
 // tell counts a failure, and logs one now and then: there may be thousands.
 func (h *handshakes) tell(listener string, from net.Addr, err error) {
 	word, hint := secure.Why(err)
-	h.failed.Add(context.Background(), 1, metric.WithAttributes(attribute.String("listener", listener), attribute.String("reason", word)))
+	where := rejection.Connection
+	if listener == adminListener {
+		where = rejection.Admin
+	}
+	h.rejections.Add(where, rejection.TLS(word))
 	more, due := h.lines.Next(time.Now(), logPause)
 	if !due {
 		return

@@ -63,7 +63,7 @@ func (n running) behind(t *testing.T) bool {
 	t.Helper()
 	_, text := n.get(t, "/metrics")
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "xdsrelay_tier_head_behind") && strings.Contains(line, "Cluster") && !strings.HasSuffix(line, " 0\n") {
+		if strings.HasPrefix(line, "xdsrelay_tier_generation_lag") && strings.Contains(line, "Cluster") && !strings.HasSuffix(line, " 0\n") {
 			return true
 		}
 	}

@@ -210,7 +210,7 @@ func restartWithoutOrigin(t *testing.T, variant config.Variant) {
 	if _, page := second.get(t, "/debug/keys"); !strings.Contains(page, "stale") {
 		t.Errorf("the page of keys does not say that it is stale:\n%s", page)
 	}
-	if _, metrics := second.get(t, "/metrics"); !strings.Contains(metrics, "xdsrelay_last_good_keys_stale 1") {
+	if _, metrics := second.get(t, "/metrics"); !strings.Contains(metrics, "xdsrelay_last_known_good_unconfirmed_keys 1") {
 		t.Error("/metrics does not say that the key is stale")
 	}
 	xdstest.Eventually(t, "a line in the log", func() bool { return log.count("last known good state of a key was found") == 1 })
@@ -244,7 +244,7 @@ func restartWithoutOrigin(t *testing.T, variant config.Variant) {
 	}
 	xdstest.Eventually(t, "nothing is stale", func() bool {
 		_, metrics := second.get(t, "/metrics")
-		return strings.Contains(metrics, "xdsrelay_last_good_keys_stale 0")
+		return strings.Contains(metrics, "xdsrelay_last_known_good_unconfirmed_keys 0")
 	})
 	for _, wrong := range second.Check() {
 		t.Error(wrong)

@@ -44,12 +44,14 @@ func TestLimitsPage(t *testing.T) {
 func limitsTable(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("\n| Limit | Of | Default | When exceeded | Protects | `xdsrelay.refused` |\n|---|---|--:|---|---|---|\n")
+	b.WriteString("\n| Limit | Of | Default | When exceeded | Protects | `xdsrelay.rejections` |\n|---|---|--:|---|---|---|\n")
 	for _, n := range limit.All() {
 		a := n.About()
 		label := "–"
-		if a.Label != "" {
-			label = "`limit=" + a.Label + "`"
+		if where := n.Where(); where != "" {
+			label = "`where=" + where + "`, `reason=" + n.Reason() + "`"
+		} else if n == limit.Requests {
+			label = "– (`xdsrelay.downstream.delayed_requests`)"
 		}
 		field, value := "–", a.Fixed
 		if a.Field != "" {

@@ -20,35 +20,35 @@ func (n *Node) observe() error {
 
 // observeCache adds those of all keys together. Nothing is labelled by key.
 func observeCache(meter metric.Meter, c *cache.Cache, version string) error {
-	build, err := meter.Int64ObservableGauge("xdsrelay.build.info", metric.WithDescription("Always 1; the labels say what runs."))
+	build, err := meter.Int64ObservableGauge("xdsrelay.build.info", metric.WithDescription("Always 1; the labels have the version of the program and of Go."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	keys, err := meter.Int64ObservableGauge("xdsrelay.cache.keys", metric.WithDescription("Aggregation keys in memory, by state: active ones have clients or had some within the linger time."))
+	keys, err := meter.Int64ObservableGauge("xdsrelay.cache.keys", metric.WithDescription("Aggregation keys in memory: active (with clients, or within cache.linger after the last client) or idle."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	down, err := meter.Int64ObservableGauge("xdsrelay.cache.keys.down", metric.WithDescription("Active aggregation keys that lack a stream to an origin of which they want something; not those whose first attempt is under way."))
+	down, err := meter.Int64ObservableGauge("xdsrelay.cache.disconnected_keys", metric.WithDescription("Active aggregation keys without a stream to an upstream that they need. Keys whose first connection attempt is in progress do not count."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	bytes, err := meter.Int64ObservableGauge("xdsrelay.cache.size", metric.WithUnit("By"), metric.WithDescription("What the tables of all keys hold, roughly."))
+	bytes, err := meter.Int64ObservableGauge("xdsrelay.cache.size", metric.WithUnit("By"), metric.WithDescription("Approximate size of the resources of all keys."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	holds, err := meter.Int64ObservableCounter("xdsrelay.cache.removal.holds", metric.WithDescription("Times that the removals of an origin's answer began to be held back."))
+	holds, err := meter.Int64ObservableCounter("xdsrelay.removal_guard.holds", metric.WithDescription("Upstream responses whose removals the removal guard held back."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	mass, err := meter.Int64ObservableCounter("xdsrelay.cache.mass_removals", metric.WithDescription("Answers of origins that removed most of a complete set, whether that was held back or not."))
+	mass, err := meter.Int64ObservableCounter("xdsrelay.removal_guard.mass_removals", metric.WithDescription("Upstream responses that removed most of a complete set, held back or not."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	removals, err := meter.Int64ObservableGauge("xdsrelay.cache.removals.held", metric.WithDescription("Resources that an origin has removed and that are served all the same, as their removals are held back."))
+	removals, err := meter.Int64ObservableGauge("xdsrelay.removal_guard.held_resources", metric.WithDescription("Resources that the control plane removed and the node still serves, because the removal guard holds the removals back."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	stale, err := meter.Int64ObservableGauge("xdsrelay.last_good.keys.stale", metric.WithDescription("Aggregation keys with something that was restored from the last known good state, and for which the origin has not answered since."))
+	stale, err := meter.Int64ObservableGauge("xdsrelay.last_known_good.unconfirmed_keys", metric.WithDescription("Aggregation keys with content restored from last known good that the control plane has not confirmed."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"xdsrelay/relay/telemetry"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md anew")
+var update = flag.Bool("update", false, "write docs/metrics.md")
 
 // metricsPage is the page that lists the metrics.
 var metricsPage = filepath.Join("..", "docs", "metrics.md")
@@ -26,7 +26,7 @@ func TestMetricsPage(t *testing.T) {
 			t.Errorf("%s lacks a description, or a name in Prometheus", i.Name)
 		}
 		if i.Labels == nil {
-			t.Errorf("relay/telemetry/labels.go does not say which labels %s has: an empty list if it has none", i.Name)
+			t.Errorf("relay/telemetry/labels.go lacks the labels of %s: an empty list if it has none", i.Name)
 		}
 	}
 	page := telemetry.Page(instruments)

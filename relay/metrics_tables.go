@@ -12,6 +12,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 )
 
@@ -52,6 +53,9 @@ func (g *gauges) read(f func(o metric.Observer)) error {
 	return err
 }
 
+// timestamp is the value of a metric of a moment, in seconds since 1970.
+func timestamp(t time.Time) float64 { return float64(t.UnixMilli()) / 1e3 }
+
 // by is a label with its value.
 func by(name, value string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(name, value)))
@@ -64,24 +68,25 @@ type tally struct{ resources, names, wildcards, subscriptions int64 }
 // and the largest keys if the configuration asks for them.
 func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 	g := &gauges{meter: meter}
-	resources := g.whole("xdsrelay.cache.resources", "Resources in the tables of all keys.")
-	names := g.whole("xdsrelay.cache.demand.names", "Names that origins or owners are asked for, of all keys.")
-	wildcards := g.whole("xdsrelay.cache.demand.wildcards", "Keys for which all resources of a type are asked for.")
-	fullest := g.share("xdsrelay.cache.demand.names.fullest", "How much of upstream.max_names_size the names of one type of a key take, of all keys and types the most; clients with names beyond 1 are refused.")
-	subscriptions := g.whole("xdsrelay.cache.subscriptions", "Different subscriptions of clients; equal ones share one.")
-	downFor := g.seconds("xdsrelay.cache.keys.down.age", "Since when the key has been without a stream to an origin that it wants something of, of the active keys the longest; 0 if all have one.")
+	resources := g.whole("xdsrelay.cache.resources", "Resources of all keys.")
+	names := g.whole("xdsrelay.upstream.subscribed_names", "Resource names that all keys subscribe to at control planes or owners.")
+	wildcards := g.whole("xdsrelay.upstream.wildcard_subscriptions", "Keys that subscribe to all resources of a type.")
+	fullest := g.share("xdsrelay.upstream.names.utilization", "Size of the subscribed names as a fraction of upstream.max_names_size, for the key and type with the most. The node rejects requests that would exceed 1.")
+	subscriptions := g.whole("xdsrelay.cache.subscriptions", "Distinct client subscriptions; clients with equal subscriptions share one.")
+	disconnected := g.seconds("xdsrelay.cache.oldest_disconnect_timestamp", "Unix time when the key that has been disconnected longest lost its stream; absent while no active key is disconnected.")
 	var clients, size metric.Int64ObservableGauge
 	if top > 0 {
-		clients = g.whole("xdsrelay.key.clients", "Client streams of the keys that have the most: as many keys as telemetry.top_keys says, and only if it does.")
-		size = g.whole("xdsrelay.key.resources", "Resources of these keys.")
+		clients = g.whole("xdsrelay.key.clients", "Client streams of the keys with the most; exported for telemetry.top_keys keys.")
+		size = g.whole("xdsrelay.key.resources", "Resources of the same keys.")
 	}
 	return g.read(func(o metric.Observer) {
-		keys, now := c.GroupInfos(), time.Now()
+		keys := c.GroupInfos()
 		types := make(map[string]*tally)
-		longest, share := time.Duration(0), 0.0
+		var first time.Time // when the key that has been disconnected longest lost its stream
+		share := 0.0
 		for _, k := range keys {
-			if since, down := k.Down(); down {
-				longest = max(longest, now.Sub(since))
+			if since, down := k.Down(); down && (first.IsZero() || since.Before(first)) {
+				first = since
 			}
 			for _, t := range k.Tables {
 				label := resource.TypeLabel(t.TypeURL)
@@ -99,7 +104,9 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 				}
 			}
 		}
-		o.ObserveFloat64(downFor, longest.Seconds())
+		if !first.IsZero() {
+			o.ObserveFloat64(disconnected, timestamp(first))
+		}
 		o.ObserveFloat64(fullest, share)
 		for label, one := range types {
 			with := by("type", label)
@@ -126,11 +133,11 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 // observeTier adds who is in the tier, and where this node gets its keys from.
 func (n *Node) observeTier(meter metric.Meter) error {
 	g := &gauges{meter: meter}
-	members := g.whole("xdsrelay.tier.members", "Nodes of the tier that this one knows of, with itself: serving, draining, or cut (off from the origin).")
-	heard := g.seconds("xdsrelay.tier.members.age", "How long ago that was last known to be so.")
-	keys := g.whole("xdsrelay.tier.keys", "Keys by where this node gets them from: the origin, as owner; from the owner (follower); from the origin, since the owner cannot be asked (alone), or since other nodes ask this one (for_peers).")
+	members := g.whole("xdsrelay.tier.nodes", "Nodes of the tier that this node sees, itself included: serving, draining, or disconnected (no stream to the control plane).")
+	heard := g.seconds("xdsrelay.tier.last_refresh_timestamp", "Unix time when this node last refreshed its view of the tier.")
+	keys := g.whole("xdsrelay.tier.keys", "Keys by the source of this node. owner: the control plane. follower: the owner. fallback: the control plane, because the owner is unreachable. for_peers: the control plane, because other nodes follow this node.")
 	return g.read(func(o metric.Observer) {
-		counts := map[string]int64{"serving": 0, "draining": 0, "cut": 0}
+		counts := map[string]int64{"serving": 0, "draining": 0, "disconnected": 0}
 		for _, m := range n.members.View().Members() {
 			counts[memberState(m)]++
 		}
@@ -138,11 +145,11 @@ func (n *Node) observeTier(meter metric.Meter) error {
 			o.ObserveInt64(members, count, by("state", state))
 		}
 		if at := n.members.Heard(); !at.IsZero() {
-			o.ObserveFloat64(heard, time.Since(at).Seconds())
+			o.ObserveFloat64(heard, timestamp(at))
 		}
-		places := map[string]int64{"owner": 0, "follower": 0, "alone": 0, "for_peers": 0}
+		places := map[string]int64{"owner": 0, "follower": 0, "fallback": 0, "for_peers": 0}
 		for _, p := range n.tier.Places() {
-			places[placeLabel(string(p.State))]++
+			places[placeLabel(p.State)]++
 		}
 		for state, count := range places {
 			o.ObserveInt64(keys, count, by("state", state))
@@ -155,15 +162,19 @@ func memberState(m shard.Member) string {
 	case m.Draining:
 		return "draining"
 	case m.Cut:
-		return "cut"
+		return "disconnected"
 	}
 	return "serving"
 }
 
 // placeLabel is where a key comes from, as a label.
-func placeLabel(state string) string {
-	if state == "for peers" {
+func placeLabel(state tier.State) string {
+	switch state {
+	case tier.Alone:
+		return "fallback"
+	case tier.ForPeers:
 		return "for_peers"
+	default:
+		return string(state)
 	}
-	return state
 }

@@ -28,7 +28,7 @@ func TestNamesNearTheirBound(t *testing.T) {
 		}
 		s.Subscribe(resource.EndpointURL, names...)
 	}
-	const metric = "xdsrelay_cache_demand_names_fullest_ratio"
+	const metric = "xdsrelay_upstream_names_utilization_ratio"
 	shows := func(want float64) {
 		t.Helper()
 		xdstest.Eventually(t, fmt.Sprint(metric, " to be ", want), func() bool {

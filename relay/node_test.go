@@ -180,7 +180,7 @@ func TestNode(t *testing.T) {
 		_, text = n.get(t, "/metrics")
 		for _, want := range []string{
 			`xdsrelay_cache_keys{state="active"} 1`, `xdsrelay_build_info{go="go`, `version="v-test"} 1`,
-			"go_goroutines ", "process_resident_memory_bytes ", "xdsrelay_downstream_", `xdsrelay_origin_files{state="good"} 1`,
+			"go_goroutines ", "process_resident_memory_bytes ", "xdsrelay_downstream_", `xdsrelay_directory_files{state="valid",upstream="default"} 1`,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("/metrics lacks %s", want)

@@ -8,9 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
@@ -53,7 +52,7 @@ func (n *Node) buildAdmin() error {
 		if err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
-		server.ConnContext, server.ConnState = secured.Keep, shake.closed("admin")
+		server.ConnContext, server.ConnState = secured.Keep, shake.closed(adminListener)
 	}
 	if n.admin, err = n.listenAt("admin.address", cfg.Address); err != nil {
 		return err
@@ -97,13 +96,13 @@ func (n *Node) adminAccess() (a admin.Access, err error) {
 			return a, fmt.Errorf("admin.%s: %w", t.field, err)
 		}
 	}
-	refused, err := n.metrics.Meter().Int64Counter("xdsrelay.admin.refused", metric.WithDescription("Requests on the admin port that lacked a right: without a good token or certificate, for another host, or made by another web site."))
+	rejections, err := rejection.New(n.metrics.Meter())
 	if err != nil {
 		return a, fmt.Errorf("metrics: %w", err)
 	}
 	var lines limit.Lines
-	a.Refused = func(r *http.Request, why string) {
-		refused.Add(r.Context(), 1)
+	a.Refused = func(r *http.Request, reason admin.Reason, why string) {
+		rejections.Add(rejection.Admin, string(reason))
 		if more, due := lines.Next(time.Now(), logPause); due {
 			n.log.Warn("admin request rejected", "peer", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "reason", why, "more_since_last", more)
 		}

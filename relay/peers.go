@@ -19,6 +19,7 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
@@ -55,7 +56,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("tier.peer.tls: %w", err)
 		}
-		both.ServerName, both.PeerIDs = cfg.TLS.ServerName, cfg.TLS.SPIFFEIDs
+		both.ServerName, both.PeerIDs = cfg.TLS.ServerName, cfg.TLS.PeerIDs
 		server, err := secure.NewServer(both, n.part(logs.Security))
 		if err != nil {
 			return nil, err
@@ -81,7 +82,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 func (n *Node) buildPeerServer() {
 	p := n.peers
 	alive := fanout.KeepaliveParams()
-	alive.MaxConnectionIdle = n.cfg.Downstream.IdleTimeout // a stranger without the token has no stream
+	alive.MaxConnectionIdle = n.cfg.Limits.IdleTimeout // a stranger without the token has no stream
 	options := append(n.fanout.ServerOptions(), grpc.KeepaliveParams(alive), grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.InTapHandle(p.door.admit))
 	if p.serving != nil {
 		options = append(options, grpc.Creds(p.serving))
@@ -108,16 +109,16 @@ func (p *peerPort) endUntrusted(log *slog.Logger) {
 		return
 	}
 	for _, from := range p.serving.EndUntrusted() {
-		log.Warn("peer connection closed: the certificate is no longer valid", "peer", from.String())
+		log.Warn("a connection of another node was closed: its certificate is not good any more", "peer", from.String())
 	}
 }
 
 // door lets in those that have the token, where there is one.
 type door struct {
 	// Fixed after construction.
-	token   *secure.Token // nil for none
-	refused metric.Int64Counter
-	log     *slog.Logger
+	token      *secure.Token // nil for none
+	rejections *rejection.Counter
+	log        *slog.Logger
 
 	lines    limit.Lines // of the log
 	failures limit.Lines // of the log, of handshakes
@@ -125,9 +126,10 @@ type door struct {
 
 // handshakeFailed logs now and then why a node was not let in, and on which side that is.
 func (d *door) handshakeFailed(from net.Addr, err error) {
+	word, hint := secure.Why(err)
+	d.rejections.Add(rejection.Peer, rejection.TLS(word))
 	if more, due := d.failures.Next(time.Now(), logPause); due {
-		word, hint := secure.Why(err)
-		d.log.Warn("TLS handshake on the peer port failed", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
+		d.log.Warn("a connection to the peer port failed in the TLS handshake", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
 	}
 }
 
@@ -138,9 +140,15 @@ func newDoor(cfg config.Peer, meter metric.Meter, log *slog.Logger) (d *door, er
 			return nil, err
 		}
 	}
-	d.refused, err = meter.Int64Counter("xdsrelay.tier.peers.refused", metric.WithDescription("Calls on the peer port without the token of the tier."))
-	return d, err
+	if d.rejections, err = rejection.New(meter); err != nil {
+		return nil, err
+	}
+	d.rejections.Export(rejection.Peer, noToken)
+	return d, nil
 }
+
+// noToken is the reason for a call without the token of the tier, as a label of a metric.
+const noToken = "token"
 
 // The token travels as most do.
 const (
@@ -159,7 +167,7 @@ func (c tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[st
 func (tokenCredentials) RequireTransportSecurity() bool { return false }
 
 // errNoToken says nothing of what would be right.
-var errNoToken = status.Error(codes.Unauthenticated, "the peer port requires the tier's token")
+var errNoToken = status.Error(codes.Unauthenticated, "this port is for the nodes of the tier: expected its token")
 
 // logPause is between two lines about calls that were refused.
 const logPause = time.Minute
@@ -175,13 +183,13 @@ func (d *door) admit(ctx context.Context, call *tap.Info) (context.Context, erro
 			return ctx, nil
 		}
 	}
-	d.refused.Add(ctx, 1)
+	d.rejections.Add(rejection.Peer, noToken)
 	if more, due := d.lines.Next(time.Now(), logPause); due {
 		from := ""
 		if p, ok := peer.FromContext(ctx); ok {
 			from = p.Addr.String()
 		}
-		d.log.Warn("peer call refused: missing or wrong token of the tier", "peer", from, "method", call.FullMethodName, "more_since_last", more)
+		d.log.Warn("a call on the peer port was refused: it lacks the token of the tier", "peer", from, "method", call.FullMethodName, "more_since_last", more)
 	}
 	return nil, errNoToken
 }

@@ -41,34 +41,42 @@ type settings struct {
 	// Guarded by mu.
 	current *config.Config // what was put into force last
 	state   ops.Settings
+	loaded  time.Time // when the configuration was last found valid, changed or not
 }
 
 func newSettings(cfg *config.Config, source Source, meter metric.Meter) (*settings, error) {
 	// Making a node may take a while, in which the file may change.
-	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: ops.Settings{File: source.File, Read: time.Now()}}
+	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: ops.Settings{File: source.File, Read: time.Now()}, loaded: time.Now()}
 	var err error
-	if s.outcome, err = meter.Int64Counter("xdsrelay.config.reads", metric.WithDescription(
-		"Times that the configuration was read again, by outcome: applied, unchanged, or refused since there was a mistake in it.")); err != nil {
+	if s.outcome, err = meter.Int64Counter("xdsrelay.config.reloads", metric.WithDescription(
+		"Reloads of the configuration: applied, unchanged, or rejected (the configuration is invalid).")); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	refused, err := meter.Int64ObservableGauge("xdsrelay.config.refused", metric.WithDescription("1 while the configuration as it stands now is not in force, since there is a mistake in it; 0 otherwise."))
+	successful, err := meter.Int64ObservableGauge("xdsrelay.config.last_reload_successful", metric.WithDescription("1 if the last load of the configuration succeeded, 0 if it was invalid and the node keeps the previous one."))
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	restart, err := meter.Int64ObservableGauge("xdsrelay.config.restart.fields", metric.WithDescription("Fields of the configuration that have changed, and that only a restart puts into force."))
+	loaded, err := meter.Float64ObservableGauge("xdsrelay.config.last_reload_success_timestamp", metric.WithUnit("s"), metric.WithDescription("Unix time of the last successful load of the configuration, changed or not."))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	restart, err := meter.Int64ObservableGauge("xdsrelay.config.restart_required_fields", metric.WithDescription("Changed configuration fields that take effect only after a restart."))
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		state := s.State()
-		bad := int64(0)
+		s.mu.Lock()
+		state, at := s.state, s.loaded
+		s.mu.Unlock()
+		good := int64(1)
 		if state.Refused != "" {
-			bad = 1
+			good = 0
 		}
-		o.ObserveInt64(refused, bad)
+		o.ObserveInt64(successful, good)
+		o.ObserveFloat64(loaded, timestamp(at))
 		o.ObserveInt64(restart, int64(len(state.Restart)))
 		return nil
-	}, refused, restart)
+	}, successful, loaded, restart)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
@@ -125,7 +133,7 @@ func (n *Node) changeLimits(cfg *config.Config) (func(), error) {
 
 // changeIntervals takes new minimum intervals. Changes that wait are sent.
 func (n *Node) changeIntervals(cfg *config.Config) (func(), error) {
-	intervals := cfg.Downstream.MinIntervals()
+	intervals := cfg.Listen.MinIntervals()
 	return func() { n.pool.SetIntervals(intervals) }, nil
 }
 
@@ -138,7 +146,7 @@ func (n *Node) changeLevels(cfg *config.Config) (func(), error) {
 }
 
 // errNoSource is returned by Reload where the configuration is the caller's own.
-var errNoSource = errors.New("this node has no configuration file to reload")
+var errNoSource = errors.New("the configuration of this node comes from nowhere that it could be read from again")
 
 // Reload reads the configuration again and puts into force what of it may change
 // while the node runs. No stream ends by it. Where there is a mistake nothing
@@ -156,8 +164,8 @@ func (n *Node) Reload() (ops.Settings, error) {
 			s.state.RefusedAt = time.Now()
 		}
 		s.state.Refused = err.Error()
-		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "refused")))
-		n.log.Error("configuration rejected; the previous one stays active", "error", err)
+		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "rejected")))
+		n.log.Error("the configuration is refused, and what was in force stays so", "error", err)
 	}
 	return s.state, err
 }
@@ -171,9 +179,9 @@ func (n *Node) reloadLocked() error {
 	}
 	cfg := config.Running(s.first, read)
 	_, restart := config.Changes(s.first, read)
-	if slices.ContainsFunc(restart, saysWhoClientsAre) && !slices.Equal(s.current.Authorization.Policy(), read.Authorization.Policy()) {
-		cfg.Authorization.Rules, cfg.Authorization.AllowAny = s.current.Authorization.Rules, s.current.Authorization.AllowAny
-		restart = append(restart, "authorization.rules")
+	if slices.ContainsFunc(restart, saysWhoClientsAre) && !slices.Equal(s.current.Authorize, read.Authorize) {
+		cfg.Authorize = s.current.Authorize
+		restart = append(restart, "authorize")
 	}
 	live, _ := config.Changes(s.current, cfg)
 	var steps []func()
@@ -184,10 +192,11 @@ func (n *Node) reloadLocked() error {
 		}
 		steps = append(steps, do)
 	}
+	s.loaded = time.Now()
 	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
 	s.state.Refused, s.state.RefusedAt, s.state.Restart = "", time.Time{}, restart
 	if waiting && len(restart) > 0 {
-		n.log.Warn("configuration fields changed that require a restart", "fields", restart)
+		n.log.Warn("fields of the configuration have changed that only a restart puts into force", "fields", restart)
 	}
 	if len(live) == 0 {
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "unchanged")))
@@ -198,16 +207,16 @@ func (n *Node) reloadLocked() error {
 	}
 	s.current, s.state.Read = cfg, time.Now()
 	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
-	n.log.Info("configuration changed", "fields", live)
+	n.log.Info("the configuration has changed", "fields", live)
 	return nil
 }
 
-// saysWhoClientsAre reports whether a field of the configuration is one by which ports
-// identify their clients. The rules of authorization are written for the ports of the
-// same file: on other ports they could allow every client, or none. So both take effect
-// together, with a restart.
+// saysWhoClientsAre tells whether a field of the configuration is one by which ports
+// find out who their clients are. The rules of authorize are written for the ports that
+// stand beside them: with others they could let in everybody, or nobody, so that they
+// wait with these for a restart.
 func saysWhoClientsAre(field string) bool {
-	return field == "listeners" || strings.HasPrefix(field, "listener.tls.") || strings.HasPrefix(field, "rest.tls.")
+	return field == "listeners" || strings.HasPrefix(field, "listen.tls.") || strings.HasPrefix(field, "rest.tls.")
 }
 
 // Settings tells what became of the node's configuration.

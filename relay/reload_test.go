@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,47 @@ func TestReload(t *testing.T) {
 			t.Errorf("the first client needed %d streams", s.Streams)
 		}
 	})
+}
+
+// TestReloadMetrics: the metrics report whether the last load of the configuration succeeded, and when
+// one last did.
+func TestReloadMetrics(t *testing.T) {
+	cfg := testConfig()
+	cfg.Origin.Addresses = []string{"127.0.0.1:1"}
+	var mistake error
+	n := startWith(t, cfg, relay.Options{Source: relay.Source{Load: func() (*config.Config, error) {
+		c := *cfg
+		return &c, mistake
+	}}})
+	look := func(want string) (at float64) {
+		t.Helper()
+		_, text := n.get(t, "/metrics")
+		if line := "\nxdsrelay_config_last_reload_successful " + want + "\n"; !strings.Contains(text, line) {
+			t.Errorf("the metrics lack %q", line)
+		}
+		_, value, _ := strings.Cut(text, "\nxdsrelay_config_last_reload_success_timestamp_seconds ")
+		value, _, _ = strings.Cut(value, "\n")
+		at, err := strconv.ParseFloat(value, 64)
+		if err != nil || time.Since(time.UnixMilli(int64(at*1e3))).Abs() > time.Minute {
+			t.Errorf("the time is %q", value)
+		}
+		return at
+	}
+	started := look("1")
+	mistake = errors.New("relay.yaml:3:5: mistake")
+	if _, err := n.Reload(); err == nil {
+		t.Error("an invalid configuration was loaded")
+	}
+	if at := look("0"); at != started {
+		t.Errorf("after a mistake the time is %v, expected %v", at, started)
+	}
+	mistake = nil
+	if _, err := n.Reload(); err != nil {
+		t.Error(err)
+	}
+	if at := look("1"); at <= started {
+		t.Errorf("after a successful load the time is %v, as at the start", at)
+	}
 }
 
 // TestReloadBeforeRun: a change of the file while a node is made counts as well.

@@ -136,7 +136,7 @@ func TestPollingEnds(t *testing.T) {
 	go func() { done <- p.poll(t) }()
 	xdstest.Eventually(t, "the poll to wait", func() bool {
 		_, text := n.get(t, "/metrics")
-		return strings.Contains(text, "xdsrelay_rest_waiting 1")
+		return strings.Contains(text, "xdsrelay_rest_waiting_polls 1")
 	})
 	n.stop()
 	if status := <-done; status != http.StatusNotModified {

@@ -102,11 +102,8 @@ func (n *Node) keepSamples(ctx context.Context) {
 	}
 }
 
-// Labels of what passes between nodes, which is neither the origin's nor a client's.
-const (
-	labelOrigin, otherNode = "origin", "another node"
-	labelVariant, peerNode = "variant", "peer"
-)
+// The label of traffic between nodes, which is neither a control plane's nor a client's.
+const labelVariant, peerNode = "variant", "peer"
 
 // readTotals reads the metrics that samples are made of.
 func (n *Node) readTotals(metrics prometheus.Gatherer) (t series.Totals, err error) {
@@ -120,9 +117,9 @@ func (n *Node) readTotals(metrics prometheus.Gatherer) (t series.Totals, err err
 	}
 	whole := map[string]*int64{
 		"xdsrelay.upstream.streams": &t.StreamsIn, "xdsrelay.downstream.streams": &t.StreamsOut,
-		"xdsrelay.upstream.response.size": &t.BytesIn, "xdsrelay.downstream.sent": &t.BytesOut,
+		"xdsrelay.upstream.received": &t.BytesIn, "xdsrelay.downstream.sent": &t.BytesOut,
 		"xdsrelay.upstream.responses": &t.ResponsesIn, "xdsrelay.downstream.responses": &t.ResponsesOut,
-		"xdsrelay.downstream.answers": &t.Nacks,
+		"xdsrelay.downstream.acknowledgments": &t.Nacks,
 	}
 	for _, f := range families {
 		name := called[f.GetName()]
@@ -132,8 +129,8 @@ func (n *Node) readTotals(metrics prometheus.Gatherer) (t series.Totals, err err
 				labels[l.GetName()] = l.GetValue()
 			}
 			switch sum := whole[name]; {
-			case labels[labelOrigin] == otherNode, labels[labelVariant] == peerNode:
-			case name == "xdsrelay.downstream.answers" && labels["outcome"] != "nack":
+			case labels[labelVariant] == peerNode:
+			case name == "xdsrelay.downstream.acknowledgments" && labels["outcome"] != "nack":
 			case sum != nil:
 				*sum += int64(m.GetCounter().GetValue() + m.GetGauge().GetValue())
 			case name == "xdsrelay.downstream.propagation.duration":

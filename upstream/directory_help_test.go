@@ -97,7 +97,7 @@ func (b *dirBed) fileErrors() (n int64) {
 	}
 	for _, scope := range rm.ScopeMetrics {
 		for _, m := range scope.Metrics {
-			if m.Name == "xdsrelay.origin.file.errors" {
+			if m.Name == "xdsrelay.directory.file_errors" {
 				for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
 					n += p.Value
 				}

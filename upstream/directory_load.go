@@ -29,8 +29,8 @@ type dirReason string
 const (
 	reasonRead      dirReason = "unreadable"
 	reasonParse     dirReason = "malformed"
-	reasonName      dirReason = "bad directory name"
-	reasonDuplicate dirReason = "duplicate name"
+	reasonName      dirReason = "bad_directory_name"
+	reasonDuplicate dirReason = "duplicate_name"
 )
 
 // dirContent is the content of one file.

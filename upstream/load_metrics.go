@@ -24,15 +24,15 @@ func newLoadMetrics(meter metric.Meter) (*loadMetrics, error) {
 	m := &loadMetrics{outSent: outcome("sent"), outUnsent: outcome("unsent")}
 	var err error
 	if m.streams, err = meter.Int64UpDownCounter("xdsrelay.upstream.load.streams",
-		metric.WithDescription("Streams on which a control plane has asked for load reports.")); err != nil {
+		metric.WithDescription("Streams on which a control plane has requested load reports.")); err != nil {
 		return nil, err
 	}
 	if m.reports, err = meter.Int64Counter("xdsrelay.upstream.load.reports",
-		metric.WithDescription("Load reports to control planes; what is unsent is part of the next one.")); err != nil {
+		metric.WithDescription("Load reports to control planes: sent, or unsent (the content is part of the next report).")); err != nil {
 		return nil, err
 	}
-	m.bytes, err = meter.Int64Counter("xdsrelay.upstream.load.size", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of load reports to control planes, uncompressed."))
+	m.bytes, err = meter.Int64Counter("xdsrelay.upstream.load.sent", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of load reports sent to control planes, uncompressed."))
 	return m, err
 }
 

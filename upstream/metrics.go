@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -24,7 +25,7 @@ type metrics struct {
 	requests    metric.Int64Counter
 	sent        metric.Int64Counter
 	shed        metric.Int64Counter
-	age         metric.Registration // nil for other nodes, since these change
+	lastSeen    metric.Registration // nil for other nodes, since these change
 
 	last atomic.Int64 // when the last response arrived, or metrics were created, in ns since 1970
 
@@ -48,10 +49,14 @@ const (
 
 func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 	meter := cfg.Meter
-	common := originLabel(cfg.Name, attribute.String("variant", "sotw"))
-	if cfg.Delta {
-		common = originLabel(cfg.Name, attribute.String("variant", "delta"))
+	variant := "sotw"
+	switch {
+	case cfg.Peer != "":
+		variant = "peer"
+	case cfg.Delta:
+		variant = "delta"
 	}
+	common := upstreamLabel(cfg.Name, attribute.String("variant", variant))
 	m := &metrics{
 		variant: metric.WithAttributeSet(attribute.NewSet(common...)),
 		byType:  make(map[label]metric.MeasurementOption),
@@ -67,65 +72,65 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 		return nil, err
 	}
 	if m.streams, err = meter.Int64UpDownCounter("xdsrelay.upstream.streams",
-		metric.WithDescription("Streams to control planes that are up.")); err != nil {
+		metric.WithDescription("Open streams to control planes and, with variant peer, to other nodes.")); err != nil {
 		return nil, err
 	}
-	if m.quarantined, err = meter.Int64UpDownCounter("xdsrelay.upstream.types.apart",
-		metric.WithDescription("Types that keys ask for on a stream of their own, since the control plane ended one on which it was asked for them.")); err != nil {
+	if m.quarantined, err = meter.Int64UpDownCounter("xdsrelay.upstream.quarantined_types",
+		metric.WithDescription("Types on a stream of their own, because the control plane ended a stream that subscribed to them; over all keys.")); err != nil {
 		return nil, err
 	}
 	if m.reconnects, err = meter.Int64Counter("xdsrelay.upstream.reconnects",
-		metric.WithDescription("Attempts to open a stream after the first of its key.")); err != nil {
+		metric.WithDescription("Attempts to reopen the stream of a key.")); err != nil {
 		return nil, err
 	}
 	if m.responses, err = meter.Int64Counter("xdsrelay.upstream.responses",
-		metric.WithDescription("Responses of control planes, by how they were answered.")); err != nil {
+		metric.WithDescription("Responses received, by outcome: ack, nack, or unrequested (the key does not subscribe to the type).")); err != nil {
 		return nil, err
 	}
 	if m.requests, err = meter.Int64Counter("xdsrelay.upstream.requests",
-		metric.WithDescription("Requests to control planes: subscriptions and answers.")); err != nil {
+		metric.WithDescription("Requests sent: subscriptions, ACKs and NACKs.")); err != nil {
 		return nil, err
 	}
-	if m.sent, err = meter.Int64Counter("xdsrelay.upstream.request.size", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of requests to control planes, uncompressed.")); err != nil {
+	if m.sent, err = meter.Int64Counter("xdsrelay.upstream.sent", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of requests sent, uncompressed.")); err != nil {
 		return nil, err
 	}
-	if m.shed, err = meter.Int64Counter("xdsrelay.upstream.names.shed",
-		metric.WithDescription("Names that keys stopped asking for, because the control plane accepts no request with all names of the key.")); err != nil {
+	if m.shed, err = meter.Int64Counter("xdsrelay.upstream.shed_names",
+		metric.WithDescription("Resource names dropped from subscriptions, because the control plane accepts no request with all names of the key.")); err != nil {
 		return nil, err
 	}
 	m.shedNames(0) // exports the counter with 0
 	m.last.Store(time.Now().UnixNano())
 	if cfg.Peer == "" {
 		m.addQuarantined(0) // exports the counter with 0
-		if err := m.observeAge(meter, cfg.Name); err != nil {
+		if err := m.observeLast(meter, cfg.Name); err != nil {
 			return nil, err
 		}
 	}
-	m.bytes, err = meter.Int64Counter("xdsrelay.upstream.response.size", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of responses of control planes, uncompressed."))
+	m.bytes, err = meter.Int64Counter("xdsrelay.upstream.received", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of responses received, uncompressed."))
 	return m, err
 }
 
-// observeAge creates the metric of the time since the last response.
-func (m *metrics) observeAge(meter metric.Meter, origin string) error {
-	age, err := meter.Float64ObservableGauge("xdsrelay.upstream.response.age", metric.WithUnit("s"),
-		metric.WithDescription("How long ago the last response of a control plane came, whichever key and type it was for; since the start if none has."))
+// observeLast creates the metric of when the last response arrived.
+func (m *metrics) observeLast(meter metric.Meter, upstream string) error {
+	last, err := meter.Float64ObservableGauge("xdsrelay.upstream.last_response_timestamp", metric.WithUnit("s"),
+		metric.WithDescription("Unix time of the last response of a control plane for any key and type; the start time of the node before the first response."))
 	if err != nil {
 		return err
 	}
-	with := metric.WithAttributes(originLabel(origin)...)
-	m.age, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		o.ObserveFloat64(age, time.Since(time.Unix(0, m.last.Load())).Seconds(), with)
+	with := metric.WithAttributes(upstreamLabel(upstream)...)
+	m.lastSeen, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveFloat64(last, time.Duration(m.last.Load()).Seconds(), with)
 		return nil
-	}, age)
+	}, last)
 	return err
 }
 
 // close unregisters the callback.
 func (m *metrics) close() {
-	if m.age != nil {
-		_ = m.age.Unregister() // fails only if it was unregistered before
+	if m.lastSeen != nil {
+		_ = m.lastSeen.Unregister() // fails only if it was unregistered before
 	}
 }
 
@@ -135,12 +140,9 @@ func (m *metrics) request(size int) {
 	m.sent.Add(context.Background(), int64(size), m.variant)
 }
 
-// originLabel returns the attributes of a metric, with the name of the origin if it has one.
-func originLabel(name string, attributes ...attribute.KeyValue) []attribute.KeyValue {
-	if name != "" {
-		attributes = append(attributes, attribute.String("origin", name))
-	}
-	return attributes
+// upstreamLabel adds the name of the upstream to the attributes of a metric.
+func upstreamLabel(name string, attributes ...attribute.KeyValue) []attribute.KeyValue {
+	return append(attributes, attribute.String("upstream", cmp.Or(name, "default")))
 }
 
 func (m *metrics) stream(n int64) { m.streams.Add(context.Background(), n, m.variant) }

@@ -189,7 +189,7 @@ func TestMetrics(t *testing.T) {
 				t.Errorf("%s is %d, expected %d; all: %v", name, sums[name], want, sums)
 			}
 		}
-		if sums["xdsrelay.upstream.response.size "+resource.TypeLabel(cds)+" ack"] == 0 {
+		if sums["xdsrelay.upstream.received "+resource.TypeLabel(cds)+" ack"] == 0 {
 			t.Errorf("no bytes counted: %v", sums)
 		}
 	})

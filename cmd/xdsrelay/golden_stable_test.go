@@ -30,8 +30,8 @@ var goldenBodies = map[string]string{
 // unstableMetrics are the lines of metrics that are left out: descriptions, which docs/metrics.md
 // has, and what differs from run to run or from build to build. That is the process, the buckets and
 // sums of times, whether two workers build the same body at once, the size of JSON, in which each
-// build of the protobuf library puts other spaces, and when a node last asked the others.
-var unstableMetrics = regexp.MustCompile(`(?m)^(# HELP |(# TYPE )?(go_|process_|\w+_bucket\{|\w+_seconds_sum\b|xdsrelay_downstream_bod(y_build|ies_built|ies_shared)_|xdsrelay_rest_sent_bytes_|xdsrelay_limits_lag_|xdsrelay_tier_members_age_)).*\n`)
+// build of the protobuf library puts other spaces, and points in time.
+var unstableMetrics = regexp.MustCompile(`(?m)^(# HELP |xdsrelay_\w+_timestamp_seconds\b|(# TYPE )?(go_|process_|\w+_bucket\{|\w+_seconds_sum\b|xdsrelay_downstream_bod(y_build|ies_built|ies_reused)_|xdsrelay_rest_sent_bytes_|xdsrelay_scheduling_latency_)).*\n`)
 
 // stable returns a body without what differs from run to run. JSON is indented.
 func stable(path, body string) string {

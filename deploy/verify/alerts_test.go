@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,21 +36,39 @@ func readAlerts(t *testing.T) (all []monitoring.Rule) {
 	return all
 }
 
-// TestAlerts: each alert speaks of metrics that exist, says how bad it is and what is
-// wrong, and has an entry in the runbook, which has no others.
+// runbookURL is the default of the chart's prometheusRule.runbookURL.
+const runbookURL = "https://xdsrelay.example/docs/runbook.md"
+
+// entryParts are the parts of each entry of the runbook, in this order.
+var entryParts = []string{"Meaning", "Impact", "Diagnosis", "Mitigation"}
+
+// TestAlerts: each alert uses metrics that exist, keeps the labels job and namespace, has a severity,
+// a summary and a description, and links to its entry in the runbook, which has no others.
 func TestAlerts(t *testing.T) {
 	runbook, err := os.ReadFile(repository + "/docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	entries := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^### (XDSRelay\w+)$`).FindAllStringSubmatch(string(runbook), -1) {
-		entries[m[1]] = true
+	headings := regexp.MustCompile(`(?m)^### (XDSRelay\w+)$`).FindAllStringSubmatchIndex(string(runbook), -1)
+	for i, h := range headings {
+		name, end := string(runbook[h[2]:h[3]]), len(runbook)
+		if i+1 < len(headings) {
+			end = headings[i+1][0]
+		}
+		entries[name] = true
+		var parts []string
+		for _, m := range regexp.MustCompile(`(?m)^\*\*(\w+)\*\*`).FindAllSubmatch(runbook[h[1]:end], -1) {
+			parts = append(parts, string(m[1]))
+		}
+		if !slices.Equal(parts, entryParts) {
+			t.Errorf("the entry %s has the parts %v, expected %v", name, parts, entryParts)
+		}
 	}
 	seen := map[string]bool{}
 	for _, r := range readAlerts(t) {
 		if seen[r.Alert] {
-			t.Errorf("%s is there twice", r.Alert)
+			t.Errorf("%s exists twice", r.Alert)
 		}
 		seen[r.Alert] = true
 		checkExpression(t, r.Alert, r.Expr.String())
@@ -59,20 +78,60 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s has the severity %q", r.Alert, r.Labels["severity"])
 		}
 		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
-			t.Errorf("%s does not say what is wrong", r.Alert)
+			t.Errorf("%s has no summary or no description", r.Alert)
 		}
-		if got, want := r.Annotations["runbook_url"], "docs/runbook.md#"+strings.ToLower(r.Alert); got != want || !entries[r.Alert] {
-			t.Errorf("%s points to %q, want %q; the entry is there: %v", r.Alert, got, want, entries[r.Alert])
+		for _, grouping := range regexp.MustCompile(`\b(sum|max|min|avg|count)( by \(([^)]*)\))?`).FindAllStringSubmatch(r.Expr.String(), -1) {
+			if !strings.Contains(grouping[3], "job, namespace") {
+				t.Errorf("%s: %s mixes jobs and namespaces", r.Alert, grouping[0])
+			}
+		}
+		if got, want := r.Annotations["runbook_url"], runbookURL+"#"+strings.ToLower(r.Alert); got != want || !entries[r.Alert] {
+			t.Errorf("%s links to %q, want %q; the entry exists: %v", r.Alert, got, want, entries[r.Alert])
 		}
 		delete(entries, r.Alert)
 	}
 	for name := range entries {
-		t.Errorf("the runbook speaks of %s, which is no alert", name)
+		t.Errorf("the runbook has an entry %s, which is no alert", name)
 	}
 }
 
-// TestAlertsFire: Prometheus takes the rules, and each alert fires when it should, and
-// not when it is only near that (testdata/alerts.yaml).
+// TestRunbookURL: the chart's alerts link to the runbook of the value.
+func TestRunbookURL(t *testing.T) {
+	const own = "https://runbooks.example/relay.md"
+	for value, want := range map[string]string{"": runbookURL, own: own} {
+		rule := map[string]any{"enabled": true}
+		if value != "" {
+			rule["runbookURL"] = value
+		}
+		values := readValues(t, "testdata/values/everything.yaml")
+		values["prometheusRule"] = rule
+		all, _, err := render(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, m := range all {
+			rule, is := m.object.(*monitoring.PrometheusRule)
+			if !is {
+				continue
+			}
+			for _, g := range rule.Spec.Groups {
+				for _, r := range g.Rules {
+					found++
+					if got := r.Annotations["runbook_url"]; got != want+"#"+strings.ToLower(r.Alert) {
+						t.Errorf("%s links to %s, expected %s", r.Alert, got, want)
+					}
+				}
+			}
+		}
+		if found < 15 {
+			t.Errorf("the chart has %d alerts", found)
+		}
+	}
+}
+
+// TestAlertsFire: Prometheus accepts the rules, and each alert fires when it should, and not in a case
+// close to that (testdata/alerts.yaml).
 func TestAlertsFire(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

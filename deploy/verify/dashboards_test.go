@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,10 +27,11 @@ type dashboard struct {
 		} `json:"list"`
 	} `json:"templating"`
 	Panels []struct {
-		ID      int    `json:"id"`
-		Type    string `json:"type"`
-		Title   string `json:"title"`
-		GridPos struct {
+		ID          int    `json:"id"`
+		Type        string `json:"type"`
+		Title       string `json:"title"`
+		Description string `json:"description"`
+		GridPos     struct {
 			X, Y, W, H int
 		} `json:"gridPos"`
 		Targets []struct {
@@ -38,8 +40,11 @@ type dashboard struct {
 	} `json:"panels"`
 }
 
-// TestDashboards: dashboards refer only to metrics that exist, name nothing twice, and
-// no panel hides another.
+// variables are those of each dashboard; each panel selects by all of them.
+var variables = []string{"datasource", "namespace", "job", "instance"}
+
+// TestDashboards: dashboards have the variables, refer only to metrics that exist and select them by
+// the variables, describe each panel, use no id twice, and no panel covers another.
 func TestDashboards(t *testing.T) {
 	files, err := filepath.Glob(chartDir + "/files/dashboards/*.json")
 	if err != nil || len(files) == 0 {
@@ -61,10 +66,15 @@ func TestDashboards(t *testing.T) {
 			t.Errorf("%s: uid %q, title %q", file, d.UID, d.Title)
 		}
 		uids[d.UID] = true
+		var names []string
 		for _, v := range d.Templating.List {
+			names = append(names, v.Name)
 			if v.Name != "datasource" {
 				checkExpression(t, file+", variable "+v.Name, string(v.Query))
 			}
+		}
+		if !slices.Equal(names, variables) {
+			t.Errorf("%s has the variables %v, expected %v", file, names, variables)
 		}
 		ids := map[int]bool{}
 		cells := map[[2]int]string{}
@@ -74,8 +84,15 @@ func TestDashboards(t *testing.T) {
 				t.Errorf("%s: id %d, %d targets", who, p.ID, len(p.Targets))
 			}
 			ids[p.ID] = true
+			if p.Title == "" || p.Type != "row" && p.Description == "" {
+				t.Errorf("%s lacks a title or a description", who)
+			}
 			for _, target := range p.Targets {
 				checkExpression(t, who, target.Expr)
+				const selector = `{namespace=~"$namespace",job=~"$job",instance=~"$instance"`
+				if n := len(metricName.FindAllString(target.Expr, -1)); strings.Count(target.Expr, selector) != n {
+					t.Errorf("%s: not each of %d metrics is selected by the variables: %s", who, n, target.Expr)
+				}
 				expressions = append(expressions, target.Expr)
 			}
 			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
@@ -96,7 +113,7 @@ func checkSyntax(t *testing.T, expressions []string) {
 	t.Helper()
 	var rules []monitoring.Rule
 	for i, e := range expressions {
-		e = strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*").Replace(e)
+		e = strings.NewReplacer("$__rate_interval", "5m", "$instance", ".*", "$namespace", ".*", "$job", ".*").Replace(e)
 		rules = append(rules, monitoring.Rule{Record: fmt.Sprintf("expression_%d", i), Expr: intstr.FromString(e)})
 	}
 	text, err := yaml.Marshal(monitoring.PrometheusRuleSpec{Groups: []monitoring.RuleGroup{{Name: "dashboards", Rules: rules}}})

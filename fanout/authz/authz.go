@@ -1,6 +1,6 @@
 // Package authz authorizes clients. For each service that clients use (streams, polls, load
 // reports, client status) it checks whether the certificate of the connection is still valid and
-// whether the rules of `authorize` allow the Node. It counts rejections by rule and logs each once.
+// whether the rules of `authorize` allow the Node. It counts rejections by reason and logs each once.
 //
 // The health and reflection services are not authorized: probes and tools that have no Node call
 // them, and they reveal nothing about clients or keys.
@@ -12,13 +12,11 @@
 package authz
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	"google.golang.org/grpc/codes"
@@ -26,6 +24,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 )
@@ -47,7 +46,7 @@ type Config struct {
 type Gate struct {
 	// Fixed after construction.
 	cfg     Config
-	refused metric.Int64Counter
+	refused *rejection.Counter
 
 	log refusalLog
 }
@@ -65,8 +64,7 @@ func New(cfg Config) (*Gate, error) {
 	}
 	g := &Gate{cfg: cfg}
 	var err error
-	g.refused, err = cfg.Meter.Int64Counter("xdsrelay.authorize.refused", metric.WithDescription(
-		"Clients refused because they may not be what they say: by the rule and the reason (denied, no_rule, failed, untrusted), and by whether they were in already."))
+	g.refused, err = rejection.New(cfg.Meter)
 	if err == nil {
 		err = g.log.init(cfg.Logger)
 	}
@@ -118,7 +116,7 @@ func (g *Gate) decide(p *authorize.Policy, node *corev3.Node, c Client, again bo
 	if !again || !g.cfg.KeepUntrusted {
 		if err := c.trusted(); err != nil {
 			g.refuse("", "untrusted", node, c, again, err)
-			return status.Error(codes.Unauthenticated, "the client's certificate is no longer valid: "+err.Error())
+			return untrusted{err}
 		}
 	}
 	if node == nil {
@@ -134,9 +132,28 @@ func (g *Gate) decide(p *authorize.Policy, node *corev3.Node, c Client, again bo
 
 // refuse counts a rejection, and logs it if it is new.
 func (g *Gate) refuse(rule, reason string, node *corev3.Node, c Client, again bool, err error) {
-	g.refused.Add(context.Background(), 1, metric.WithAttributes(
-		attribute.String("rule", rule), attribute.String("reason", reason), attribute.Bool("again", again)))
+	where := rejection.Authorization
+	if again {
+		where = rejection.Recheck
+	}
+	g.refused.Add(where, reason)
 	g.log.refused(time.Now(), rule, reason, node.GetId(), c, err)
+}
+
+// untrusted is the rejection of a client whose certificate is no longer valid.
+type untrusted struct{ reason error }
+
+func (u untrusted) Error() string { return u.GRPCStatus().String() }
+
+// GRPCStatus returns the status for the client.
+func (u untrusted) GRPCStatus() *status.Status {
+	return status.New(codes.Unauthenticated, "the certificate of this client is not good any more: "+u.reason.Error())
+}
+
+// Rejected reports whether err is a rejection by a Gate, which has counted it.
+func Rejected(err error) bool {
+	_, is := errors.AsType[untrusted](err)
+	return is || authorize.AsRefusal(err) != nil
 }
 
 // errExpired is for certificates of which only the expiry is known.

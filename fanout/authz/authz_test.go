@@ -46,8 +46,7 @@ func newRig(t *testing.T, rules ...authorize.Rule) *rig {
 	return r
 }
 
-// counted returns the number of rejections by rule, reason, and whether the client was admitted
-// before.
+// counted returns the number of rejections by where and reason.
 func (r *rig) counted(t *testing.T) map[string]int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -59,7 +58,7 @@ func (r *rig) counted(t *testing.T) map[string]int64 {
 		for _, m := range s.Metrics {
 			for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
 				value := func(name string) string { v, _ := p.Attributes.Value(attribute.Key(name)); return v.String() }
-				out[value("rule")+" "+value("reason")+" "+value("again")] = p.Value
+				out[value("where")+" "+value("reason")] = p.Value
 			}
 		}
 	}
@@ -92,7 +91,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := fmt.Sprint(r.counted(t)); got != "map[level failed false:100 old denied true:100]" {
+		if got := fmt.Sprint(r.counted(t)); got != "map[authorization failed:100 recheck denied:100]" {
 			t.Errorf("counted %s", got)
 		}
 		log := r.log.String()

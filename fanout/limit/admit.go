@@ -18,6 +18,14 @@ func (g *measurement) percent() int {
 	return int(g.usage.used * 100 / g.usage.limit)
 }
 
+// ratio returns the part of the memory limit that is in use; 0 without a limit.
+func (u usage) ratio() float64 {
+	if u.limit == 0 {
+		return 0
+	}
+	return float64(u.used) / float64(u.limit)
+}
+
 // Memory returns the bytes in use that a garbage collection would not free, and the memory limit.
 // Both are 0 until measured; limit is 0 if there is none.
 func (l *Limiter) Memory() (used, limit uint64) {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xdsrelay/fanout/rejection"
 	"xdsrelay/relay/lockorder"
 
 	"go.opentelemetry.io/otel/metric"
@@ -73,7 +74,21 @@ func (l *Limiter) RefuseLocked(n Name, who string, have, most int, what string) 
 
 // Count counts a refusal that another package made; see [Limiter.Refuse].
 func (l *Limiter) Count(n Name, who, reason string) {
-	if log := l.refusals.count(n, who, reason); log != nil {
+	l.countAt(n.where(), n, who, reason)
+}
+
+// CountShed counts a client that was shed because of a limit.
+func (l *Limiter) CountShed(n Name, who, reason string) {
+	l.countAt(rejection.Client, n, who, reason)
+}
+
+// CountClosed counts a connection without streams that was closed because of a limit.
+func (l *Limiter) CountClosed(n Name, who, reason string) {
+	l.countAt(rejection.Connection, n, who, reason)
+}
+
+func (l *Limiter) countAt(w rejection.Where, n Name, who, reason string) {
+	if log := l.refusals.count(w, n, who, reason); log != nil {
 		log()
 	}
 }
@@ -111,7 +126,7 @@ func (l *Limiter) connect(s Source) (a *account, err error) {
 	}
 	if most := l.connectionsInMemory(v); over(l.connections, most) {
 		l.full.Store(true)
-		return nil, l.refusals.refuseLocked(Memory, s.String(), l.connections+1, most, fmt.Sprintf("connections to this node, each of which needs %d KiB of its memory limit", ConnectionMemory>>10))
+		return nil, l.refusals.refuseAtLocked(rejection.Connection, Memory, s.String(), l.connections+1, most, fmt.Sprintf("connections to this node, each of which needs %d KiB of its memory limit", ConnectionMemory>>10))
 	}
 	if s != (Source{}) {
 		a = l.accountLocked(owner{source: s})

@@ -1,5 +1,11 @@
 package limit
 
+import (
+	"strings"
+
+	"xdsrelay/fanout/rejection"
+)
+
 // Name identifies a limit.
 type Name int
 
@@ -41,8 +47,7 @@ const (
 
 // About describes a limit.
 type About struct {
-	// Label is the value of the label limit of xdsrelay.refused; empty if refusals cannot be
-	// counted there.
+	// Label is the name of the limit in the log; empty if rejections cannot be counted.
 	Label string
 	// Field is the configuration field; empty for a limit that is not configurable and has the
 	// value Fixed.
@@ -90,7 +95,41 @@ var about = [names]About{
 	OperatorConnections:    {"operator_connections", "", "256", "connections to the admin port, and the same number to the metrics port; 64 of each from one address", "the connection is closed", "memory and file descriptors; load on one port does not affect the other"},
 }
 
-// String returns the label of the limit.
+// where returns what the limit rejects, as a label of [rejection.Metric].
+func (n Name) where() rejection.Where {
+	switch n {
+	case Connections, ConnectionsPerSource, ConnectionsPerIdentity, Handshake, Idle, Pings:
+		return rejection.Connection
+	case StreamsPerConnection, Streams, StreamsPerSource, StreamsPerIdentity, NewStreams, Memory, Keys, KeysPerIdentity, HeaderSize, FirstRequest, SendTimeout:
+		return rejection.Stream
+	case PeerConnections, PeerStreams:
+		return rejection.Peer
+	case OperatorConnections:
+		return rejection.Admin
+	default:
+		return rejection.Request
+	}
+}
+
+// Where returns what the limit rejects as a label value; empty if nothing is counted, since the limit
+// only delays or cannot be observed.
+func (n Name) Where() string {
+	if about[n].Label == "" || n == Requests {
+		return ""
+	}
+	return string(n.where())
+}
+
+// Reason returns the label value of [rejection.Metric] for the limit: the last part of its
+// configuration field.
+func (n Name) Reason() string {
+	if field := about[n].Field; field != "" {
+		return field[strings.LastIndexByte(field, '.')+1:]
+	}
+	return about[n].Label
+}
+
+// String returns the name of the limit in the log.
 func (n Name) String() string { return about[n].Label }
 
 // About returns the description of the limit.

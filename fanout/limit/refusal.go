@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"xdsrelay/fanout/rejection"
 )
 
 // Refusal is the error for a client over a limit. It is a gRPC status.
@@ -64,21 +65,19 @@ const logPause = time.Minute
 // refusals counts refusals and logs some of them.
 type refusals struct {
 	// Fixed after construction.
-	counter metric.Int64Counter
-	options [names]metric.AddOption
-	log     *slog.Logger
+	rejections *rejection.Counter
+	delayed    metric.Int64Counter
+	log        *slog.Logger
 
 	lines [names]Lines
 }
 
 func newRefusals(m metric.Meter, log *slog.Logger) (*refusals, error) {
 	r := &refusals{log: log}
-	var err error
-	r.counter, err = m.Int64Counter("xdsrelay.refused", metric.WithDescription("What clients were refused because of a limit, by limit. Requests that were read later, and not refused, are those of the limit requests."))
-	for n := range r.options {
-		r.options[n] = metric.WithAttributeSet(attribute.NewSet(attribute.String("limit", about[n].Label)))
-	}
-	return r, err
+	var errs [2]error
+	r.rejections, errs[0] = rejection.New(m)
+	r.delayed, errs[1] = m.Int64Counter("xdsrelay.downstream.delayed_requests", metric.WithDescription("Client requests delayed because of limits.max_requests_per_second."))
+	return r, errors.Join(errs[:]...)
 }
 
 // refuse counts and returns the refusal of a client over a limit. have and most are the value and
@@ -91,13 +90,21 @@ func (r *refusals) refuse(n Name, who string, have, most int, what string) *Refu
 
 // refuseLocked is refuse for callers that hold a lock: the log line is left to [Refusal.Log].
 func (r *refusals) refuseLocked(n Name, who string, have, most int, what string) *Refusal {
+	return r.refuseAtLocked(n.where(), n, who, have, most, what)
+}
+
+func (r *refusals) refuseAtLocked(w rejection.Where, n Name, who string, have, most int, what string) *Refusal {
 	text := fmt.Sprintf("%d %s: the limit is %d (%s)", have, what, most, about[n].Field)
-	return &Refusal{n, text, r.count(n, who, text)}
+	return &Refusal{n, text, r.count(w, n, who, text)}
 }
 
 // count counts a refusal. It returns a function that writes the log line; nil if none is due.
-func (r *refusals) count(n Name, who, reason string) func() {
-	r.counter.Add(context.Background(), 1, r.options[n])
+func (r *refusals) count(w rejection.Where, n Name, who, reason string) func() {
+	if n == Requests {
+		r.delayed.Add(context.Background(), 1)
+	} else {
+		r.rejections.Add(w, n.Reason())
+	}
 	more, due := r.lines[n].Next(time.Now(), logPause)
 	if !due {
 		return nil

@@ -115,15 +115,15 @@ func (l *Limiter) expireKeys(now time.Time) {
 func (l *Limiter) observe(m metric.Meter) error {
 	var errs [6]error
 	gauge := func(i int, name string, o ...metric.Int64ObservableGaugeOption) (g metric.Int64ObservableGauge) {
-		g, errs[i] = m.Int64ObservableGauge("xdsrelay.limits."+name, o...)
+		g, errs[i] = m.Int64ObservableGauge(name, o...)
 		return g
 	}
-	connections := gauge(0, "connections", metric.WithDescription("Open connections of clients."))
-	starting := gauge(1, "starting", metric.WithDescription("Client streams that came a short while ago and are not in sync yet."))
-	ceiling := gauge(2, "starting.ceiling", metric.WithDescription("How many of these there may be; 0 while any number may."))
-	memory := gauge(3, "memory", metric.WithUnit("%"), metric.WithDescription("Memory in use that no collection would free, in percent of the memory limit; 0 without a limit."))
-	var lag metric.Float64ObservableGauge
-	lag, errs[4] = m.Float64ObservableGauge("xdsrelay.limits.lag", metric.WithUnit("s"), metric.WithDescription("90th percentile of recent goroutine scheduling latency."))
+	connections := gauge(0, "xdsrelay.downstream.connections", metric.WithDescription("Open client connections."))
+	starting := gauge(1, "xdsrelay.downstream.syncing_streams", metric.WithDescription("New client streams that are not yet in sync."))
+	ceiling := gauge(2, "xdsrelay.downstream.syncing_streams_limit", metric.WithDescription("Maximum of xdsrelay.downstream.syncing_streams; the node refuses new streams above it. 0 means no limit."))
+	var memory, lag metric.Float64ObservableGauge
+	memory, errs[3] = m.Float64ObservableGauge("xdsrelay.memory.utilization", metric.WithUnit("1"), metric.WithDescription("Memory in use after garbage collection, as a fraction of the memory limit; 0 without a limit."))
+	lag, errs[4] = m.Float64ObservableGauge("xdsrelay.scheduling.latency", metric.WithUnit("s"), metric.WithDescription("90th percentile of recent goroutine scheduling latency."))
 	_, errs[5] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		l.mu.Lock()
 		open := l.connections
@@ -134,7 +134,7 @@ func (l *Limiter) observe(m metric.Meter) error {
 		if g := l.measurement.Load(); g != nil {
 			o.ObserveInt64(ceiling, int64(g.ceiling))
 			o.ObserveFloat64(lag, g.lag.Seconds())
-			o.ObserveInt64(memory, int64(g.percent()))
+			o.ObserveFloat64(memory, g.usage.ratio())
 		}
 		return nil
 	}, connections, starting, ceiling, lag, memory)

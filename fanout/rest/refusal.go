@@ -2,10 +2,15 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"xdsrelay/fanout/authz"
+	"xdsrelay/fanout/limit"
+	"xdsrelay/fanout/rejection"
 )
 
 // statusGone means that the client disconnected, so nobody reads the answer.
@@ -23,7 +28,7 @@ func refuse(code codes.Code, httpStatus int, message string) *answer {
 	if err != nil {
 		panic(err) // a number and a string can always be encoded
 	}
-	return &answer{status: httpStatus, body: body}
+	return &answer{status: httpStatus, body: body, rejection: rejection.Code(code)}
 }
 
 // maxMessage bounds the message of a refusal, in bytes; it may quote the request.
@@ -32,7 +37,11 @@ const maxMessage = 1 << 10
 // refusal makes the answer for an error that is a gRPC status.
 func refusal(err error) *answer {
 	st := status.Convert(err)
-	return refuse(st.Code(), httpStatus(st.Code()), st.Message())
+	a := refuse(st.Code(), httpStatus(st.Code()), st.Message())
+	if _, limited := errors.AsType[*limit.Refusal](err); limited || authz.Rejected(err) {
+		a.rejection = "" // counted where it was decided
+	}
+	return a
 }
 
 func httpStatus(code codes.Code) int {

@@ -227,7 +227,7 @@ func TestMetrics(t *testing.T) {
 	w.do(http.MethodGet, clusters, nil)
 	done := w.waiting(1, clusters, ask(version))
 	xdstest.Eventually(t, "the poll to be counted as one that waits", func() bool {
-		return value(t, reader, "xdsrelay.rest.waiting") == 1
+		return value(t, reader, "xdsrelay.rest.waiting_polls") == 1
 	})
 	w.change(cds, nil, cluster("a", 2))
 	w.has(w.arrives(done), "a")
@@ -240,7 +240,7 @@ func TestMetrics(t *testing.T) {
 			return value(t, reader, "xdsrelay.rest.polls", attribute.String("type", tc.typ), attribute.String("status", tc.status)) == tc.want
 		})
 	}
-	if value(t, reader, "xdsrelay.rest.waiting") != 0 || value(t, reader, "xdsrelay.rest.sent", attribute.String("type", typ), attribute.String("status", "200")) < 100 {
+	if value(t, reader, "xdsrelay.rest.waiting_polls") != 0 || value(t, reader, "xdsrelay.rest.sent", attribute.String("type", typ), attribute.String("status", "200")) < 100 {
 		t.Error("wrong counts")
 	}
 }

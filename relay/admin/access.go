@@ -22,8 +22,9 @@ type Access struct {
 	// StillTrusted tells whether the certificate that a request came with would be taken
 	// now; nil where nobody shows one.
 	StillTrusted func(*http.Request) error
-	// Refused is told of requests that lack a right; nil for nobody.
-	Refused func(r *http.Request, why string)
+	// Refused is called for each request without the required permission; may be nil. why is for
+	// people, reason for metrics.
+	Refused func(r *http.Request, reason Reason, why string)
 }
 
 // role is what somebody may do.
@@ -38,6 +39,18 @@ const (
 // roleKey is where a request's context has the role.
 type roleKey struct{}
 
+// Reason is why a request was rejected, as a label of a metric.
+type Reason string
+
+// The reasons.
+const (
+	ReasonUntrusted Reason = "untrusted"       // the certificate is no longer valid
+	ReasonToken     Reason = "token"           // no valid token
+	ReasonReadOnly  Reason = "read_only_token" // the token does not permit commands
+	ReasonHost      Reason = "host"            // the Host header names another host
+	ReasonCrossSite Reason = "cross_site"      // the page of another web site made the request
+)
+
 // open are the pages that tell nothing but whether a node lives and is ready, which
 // kubelets ask for without a token.
 var open = map[string]bool{"/healthz": true, "/readyz": true}
@@ -51,10 +64,10 @@ func (a Access) trusted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.StillTrusted(r); err != nil {
 			if a.Refused != nil {
-				a.Refused(r, "the certificate is no longer valid: "+err.Error())
+				a.Refused(r, ReasonUntrusted, "the certificate is not good any more: "+err.Error())
 			}
 			w.Header().Set("Connection", "close") // another one may come with a better certificate
-			http.Error(w, "the certificate of this connection is no longer valid", http.StatusForbidden)
+			http.Error(w, "the certificate of this connection is not good any more", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -69,7 +82,7 @@ func (a Access) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		is := a.roleOf(r)
 		if is == noRole && !open[r.URL.Path] {
-			a.refuse(w, r, http.StatusUnauthorized, "no token that this port accepts: programs send it in the header Authorization (scheme Bearer), browsers as the password")
+			a.refuse(w, r, http.StatusUnauthorized, ReasonToken, "no token that this port takes: programs show theirs in the header Authorization (scheme Bearer), browsers as the password")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), roleKey{}, is)))
@@ -113,7 +126,7 @@ func (a Access) operators(next http.HandlerFunc) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if is, _ := r.Context().Value(roleKey{}).(role); is != operator {
-			a.refuse(w, r, http.StatusForbidden, "the token has read access only: expected an operator's token")
+			a.refuse(w, r, http.StatusForbidden, ReasonReadOnly, "the token is one to read with: expected that of an operator")
 			return
 		}
 		next(w, r)
@@ -121,9 +134,9 @@ func (a Access) operators(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // refuse says that a right is missing, and which.
-func (a Access) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+func (a Access) refuse(w http.ResponseWriter, r *http.Request, status int, reason Reason, why string) {
 	if a.Refused != nil {
-		a.Refused(r, why)
+		a.Refused(r, reason, why)
 	}
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="xdsrelay", charset="UTF-8"`)

@@ -41,7 +41,7 @@ func TestAccess(t *testing.T) {
 	cfg := testConfig()
 	without := serve(t, cfg)
 	var refused atomic.Int32
-	cfg.Access = Access{Token: token(t, operatorToken), ReadToken: token(t, readerToken), Refused: func(_ *http.Request, why string) {
+	cfg.Access = Access{Token: token(t, operatorToken), ReadToken: token(t, readerToken), Refused: func(_ *http.Request, _ Reason, why string) {
 		refused.Add(1)
 		if shown := redact.Text(why); shown != why {
 			t.Errorf("in the log %q is %q", why, shown)

@@ -24,9 +24,9 @@ func (a Access) guard(next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		switch {
 		case !a.AnyHost && !a.isHere(r.Host):
-			a.refuse(w, r, http.StatusForbidden, "the Host header has to be an IP address, localhost or one of admin.hosts")
+			a.refuse(w, r, http.StatusForbidden, ReasonHost, "the Host header has to be an IP address, localhost or one of admin.hosts")
 		case isForeign(r):
-			a.refuse(w, r, http.StatusForbidden, "the request comes from a page of another web site")
+			a.refuse(w, r, http.StatusForbidden, ReasonCrossSite, "a page of another web site has made this request")
 		default:
 			next.ServeHTTP(w, r)
 		}

@@ -151,9 +151,9 @@ func readTotals(r io.Reader) (t totals, err error) {
 			t.bytes += v
 		case name == "xdsrelay_downstream_bodies_built_total":
 			t.built += v
-		case name == "xdsrelay_downstream_answers_total" && strings.Contains(labels, `outcome="ack"`):
+		case name == "xdsrelay_downstream_acknowledgments_total" && strings.Contains(labels, `outcome="ack"`):
 			t.acks += v
-		case name == "xdsrelay_downstream_answers_total" && strings.Contains(labels, `outcome="nack"`):
+		case name == "xdsrelay_downstream_acknowledgments_total" && strings.Contains(labels, `outcome="nack"`):
 			t.nacks += v
 		}
 	}

@@ -92,9 +92,9 @@ xdsrelay_downstream_responses_total{type="a b} c",variant="delta"} 3
 xdsrelay_downstream_responses_total{type="b",variant="sotw"} 4
 xdsrelay_downstream_sent_bytes_total{type="b"} 1.5e+03
 xdsrelay_downstream_bodies_built_total 2
-xdsrelay_downstream_answers_total{outcome="ack",type="b"} 6
-xdsrelay_downstream_answers_total{outcome="nack",type="b"} 1
-xdsrelay_downstream_answers_total{outcome="stale",type="b"} 9
+xdsrelay_downstream_acknowledgments_total{outcome="ack",type="b"} 6
+xdsrelay_downstream_acknowledgments_total{outcome="nack",type="b"} 1
+xdsrelay_downstream_acknowledgments_total{outcome="stale",type="b"} 9
 go_goroutines 12
 `))
 	if want := (totals{responses: 7, bytes: 1500, built: 2, acks: 6, nacks: 1}); err != nil || got != want {

@@ -109,10 +109,10 @@ func (n relayNode) compressed(ctx context.Context, bodies, responses int) error 
 	if got := metrics["xdsrelay_downstream_bodies_compressed_total"]; got < float64(bodies) || got > float64(bodies+2) {
 		return fmt.Errorf("%v bodies were compressed, want %d", got, bodies)
 	}
-	if got := metrics["xdsrelay_downstream_compressed_total"]; got < float64(responses) {
+	if got := metrics["xdsrelay_downstream_compressed_responses_total"]; got < float64(responses) {
 		return fmt.Errorf("%v responses went out compressed, want at least %d", got, responses)
 	}
-	if saved, sent := metrics["xdsrelay_downstream_saved_bytes_total"], metrics["xdsrelay_downstream_sent_bytes_total"]; saved < sent {
+	if saved, sent := metrics["xdsrelay_downstream_compression_saved_bytes_total"], metrics["xdsrelay_downstream_sent_bytes_total"]; saved < sent {
 		return fmt.Errorf("%v bytes were saved where %v were sent, want more", saved, sent)
 	}
 	return nil

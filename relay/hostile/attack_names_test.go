@@ -111,7 +111,7 @@ func strangeTypes(t *testing.T, s *stage) {
 		_ = c.send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: typeURL, ResourceNames: []string{"a"}})
 		calls = append(calls, c)
 	}
-	xdstest.Eventually(t, "types set apart", func() bool { return counted("xdsrelay_upstream_types_apart") >= 4 })
+	xdstest.Eventually(t, "types set apart", func() bool { return counted("xdsrelay_upstream_quarantined_types") >= 4 })
 	xdstest.Eventually(t, "changes to reach the good clients", func() bool { return s.changes.Load() >= changes+10 })
 	// Once for all, and perhaps for two that were asked for before it was known.
 	if n := counted(again) - before; n > 3 {

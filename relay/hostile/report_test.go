@@ -27,23 +27,15 @@ type result struct {
 	before, after footprint
 }
 
-// refusal is a counter of the node about clients that it turned away, with its label.
-var refusal = regexp.MustCompile(`(?m)^xdsrelay_(refused|downstream_refusals|authorize_refused|downstream_handshakes_failed|admin_refused)_total(?:\{([^}]*)\})? (\S+)$`)
+// refusal finds the counters of rejections, and their reasons.
+var refusal = regexp.MustCompile(`(?m)^xdsrelay_rejections_total\{reason="([^"]*)",[^}]*\} (\S+)$`)
 
-// word is a label's value, of those that say why.
-var word = regexp.MustCompile(`(limit|code|rule|reason)="([^"]*)"`)
-
-// refusalsIn are those that a page of metrics tells of.
+// refusalsIn returns the rejections of a page of metrics, by reason.
 func refusalsIn(metrics string) map[string]int {
 	all := make(map[string]int)
 	for _, m := range refusal.FindAllStringSubmatch(metrics, -1) {
-		n, err := strconv.ParseFloat(m[3], 64)
-		why := "operators' port" // which does not say
-		if w := word.FindStringSubmatch(m[2]); w != nil {
-			why = w[2]
-		}
-		if err == nil {
-			all[why] += int(n)
+		if n, err := strconv.ParseFloat(m[2], 64); err == nil {
+			all[m[1]] += int(n)
 		}
 	}
 	return all

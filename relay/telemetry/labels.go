@@ -2,157 +2,174 @@ package telemetry
 
 import "xdsrelay/relay/resource"
 
-// Label is something by which measurements of an instrument are told apart. None is
-// ever a client, a key or a resource, unless the configuration asks for the largest
-// keys (telemetry.top_keys).
+// Label is an attribute of the measurements of an instrument. No label has the name of a client, a
+// key or a resource, unless telemetry.top_keys asks for the largest keys.
 type Label struct {
 	Name string
-	// Values are all that there may be. Where they cannot be listed, Pattern is the
-	// regular expression of one, and Meaning says what they are.
+	// Values are all values. Where they cannot be listed, Pattern is the regular expression of one,
+	// and Meaning describes them.
 	Values  []string
 	Pattern string
 	Meaning string
-	// Optional says that measurements may lack it.
-	Optional bool
 }
 
 // label lists the values of a label.
 func label(name string, values ...string) Label { return Label{Name: name, Values: values} }
 
 // Labels that several instruments have.
-func typeLabel() Label { return Label{Name: "type", Values: resource.TypeLabels(), Meaning: "types"} }
+func typeLabel() Label {
+	return Label{Name: "type", Values: resource.TypeLabels(), Meaning: "resource types"}
+}
 
 func variantLabel() Label { return label("variant", "sotw", "delta", "peer") }
 
-// originLabel tells origins apart where there are several.
-func originLabel() Label {
-	return Label{Name: "origin", Pattern: `[^"]+`, Meaning: "a name in `origins`, or `another node`; the section `origin` has none", Optional: true}
+// upstreamLabel tells upstreams apart where there are several.
+func upstreamLabel() Label {
+	return Label{Name: "upstream", Pattern: `[^"]+`, Meaning: "a name in `upstreams`, `default` for `upstream`, or `peer` for other nodes of the tier"}
 }
 
-// labels are those of each instrument. A test holds that each instrument stands here,
-// and has no others.
+// rejectionLabels are those of the one metric of all rejections.
+func rejectionLabels() []Label {
+	return []Label{
+		{Name: "where", Values: []string{"connection", "stream", "request", "poll", "authorization", "recheck", "client", "peer", "admin"}, Meaning: "what was rejected; see [Rejections](#rejections)"},
+		{Name: "reason", Pattern: `[a-z][a-z0-9_]*`, Meaning: "of `xdsrelay.rejections`: see [Rejections](#rejections)"},
+	}
+}
+
+// pollLabels are those of polls.
+func pollLabels() []Label {
+	return []Label{
+		{Name: "type", Values: append(resource.TypeLabels(), "none"), Meaning: "of polls: resource types, or `none` for other paths"},
+		{Name: "status", Pattern: `\d{3}`, Meaning: "HTTP status codes"},
+	}
+}
+
+// certificateLabel tells certificates apart.
+func certificateLabel() Label {
+	return Label{Name: "use", Pattern: `[a-z_.]+(\[\d+\])?`, Meaning: "the configuration section that names the certificate"}
+}
+
+// keyLabel is the only label with the names of keys.
+func keyLabel() Label {
+	return Label{Name: "key", Pattern: `.+`, Meaning: "an aggregation key, within `telemetry.top_keys`"}
+}
+
+// labels are those of each instrument. A test holds that each instrument is listed, and has no
+// other labels.
 func labels() map[string][]Label {
-	serviceLabel := Label{Name: "service", Values: append([]string{"ads", "ads-v2"}, resource.TypeLabels()...), Meaning: "`ads`, `ads-v2`, or the type of a service of its own"}
-	code := Label{Name: "code", Pattern: `[A-Z][A-Za-z]+`, Meaning: "gRPC status codes, like `InvalidArgument`"}
-	call := Label{Name: "call", Pattern: `[a-z._]+`, Meaning: "what this program calls Redis for, like `head_write`"}
-	m := map[string][]Label{
+	service := Label{Name: "service", Values: append([]string{"ads", "ads_v2"}, resource.TypeLabels()...), Meaning: "`ads`, `ads_v2`, or the resource type of a per-type service"}
+	call := Label{Name: "call", Meaning: "the purpose of a call to Redis", Values: []string{
+		"del", "get", "head_advance", "head_claim", "head_look", "head_read", "head_stamp", "head_write", "last_known_good_exists", "last_known_good_load",
+		"last_known_good_marks", "last_known_good_save", "node_leave", "node_renew", "publish", "set", "try",
+	}}
+	section := Label{Name: "section", Pattern: `[a-z_.]+`, Meaning: "a configuration section that all nodes must share"}
+	upstream := []Label{upstreamLabel(), variantLabel()}
+	response := []Label{upstreamLabel(), variantLabel(), typeLabel(), label("outcome", "ack", "nack", "unrequested")}
+	typeVariant := []Label{typeLabel(), variantLabel()}
+	return map[string][]Label{
 		"xdsrelay.build.info": {
 			{Name: "version", Pattern: `.+`, Meaning: "of the program"},
-			{Name: "go", Pattern: `go.+`, Meaning: "version of Go"},
+			{Name: "go", Pattern: `go.+|devel.*`, Meaning: "version of Go"},
 		},
+		"xdsrelay.rejections": rejectionLabels(),
 
-		"xdsrelay.refused": {{Name: "limit", Meaning: "what was reached, as the section `limits` has it", Values: []string{
-			"connections", "connections_per_source", "connections_per_identity", "streams", "streams_per_source", "streams_per_identity", "new_streams", "memory", "keys", "keys_per_identity", "types_per_stream", "types_per_key", "names", "name_size", "key_names", "message_size", "node_size", "header_size", "requests", "request_timeout", "partial_size", "first_request", "send_timeout", "streams_per_connection", "idle_timeout", "pings", "peer_connections", "peer_streams", "operator_connections",
-		}}},
-		"xdsrelay.limits.connections":      {},
-		"xdsrelay.limits.lag":              {},
-		"xdsrelay.limits.memory":           {},
-		"xdsrelay.limits.starting":         {},
-		"xdsrelay.limits.starting.ceiling": {},
+		"xdsrelay.cache.keys":                        {label("state", "active", "idle")},
+		"xdsrelay.cache.disconnected_keys":           {},
+		"xdsrelay.cache.oldest_disconnect_timestamp": {},
+		"xdsrelay.cache.resources":                   {typeLabel()},
+		"xdsrelay.cache.size":                        {},
+		"xdsrelay.cache.subscriptions":               {typeLabel()},
 
-		"xdsrelay.authorize.refused": {
-			{Name: "rule", Pattern: `[^"]*`, Meaning: "the name of a rule; empty for who matches none, or whose certificate is good no more"},
-			label("reason", "denied", "no_rule", "failed", "untrusted"), label("again", "true", "false"),
-		},
+		"xdsrelay.config.last_reload_successful":        {},
+		"xdsrelay.config.last_reload_success_timestamp": {},
+		"xdsrelay.config.reloads":                       {label("outcome", "applied", "unchanged", "rejected")},
+		"xdsrelay.config.restart_required_fields":       {},
 
-		"xdsrelay.downstream.handshakes.failed":    {{Name: "listener", Pattern: `.+`, Meaning: "a name in `listeners`, or `default`"}, {Name: "reason", Pattern: `[a-z_ ]+`, Meaning: "why, in a word or two"}},
-		"xdsrelay.downstream.requests":             {variantLabel()},
-		"xdsrelay.downstream.received":             {variantLabel()},
-		"xdsrelay.upstream.requests":               {originLabel(), variantLabel()},
-		"xdsrelay.upstream.request.size":           {originLabel(), variantLabel()},
-		"xdsrelay.upstream.response.age":           {originLabel()},
-		"xdsrelay.tls.certificate.expiry":          {useLabel()},
-		"xdsrelay.tls.certificate.start":           {useLabel()},
-		"xdsrelay.cache.resources":                 {typeLabel()},
-		"xdsrelay.cache.demand.names":              {typeLabel()},
-		"xdsrelay.cache.demand.names.fullest":      {},
-		"xdsrelay.cache.demand.wildcards":          {typeLabel()},
-		"xdsrelay.cache.subscriptions":             {typeLabel()},
-		"xdsrelay.cache.keys.down.age":             {},
-		"xdsrelay.key.clients":                     {{Name: "key", Pattern: `.+`, Meaning: "an aggregation key, as far as `telemetry.top_keys` allows"}},
-		"xdsrelay.key.resources":                   {{Name: "key", Pattern: `.+`, Meaning: "an aggregation key, as far as `telemetry.top_keys` allows"}},
-		"xdsrelay.tier.members":                    {label("state", "serving", "draining", "cut")},
-		"xdsrelay.tier.members.age":                {},
-		"xdsrelay.tier.clock.skew":                 {},
-		"xdsrelay.tier.config.differs":             {label("section", "aggregation", "authorization", "upstream", "upstream.addresses", "removal_guard", "last_known_good", "tier")},
-		"xdsrelay.tier.keys":                       {label("state", "owner", "follower", "alone", "for_peers")},
-		"xdsrelay.downstream.clients":              {},
-		"xdsrelay.downstream.states":               {typeLabel(), label("variant", "sotw", "delta"), label("state", "synced", "stale", "nacked", "not_sent", "unknown")},
-		"xdsrelay.downstream.behind":               {typeLabel()},
-		"xdsrelay.downstream.unacked":              {},
-		"xdsrelay.downstream.send.time":            {typeLabel(), variantLabel()},
-		"xdsrelay.downstream.propagation.duration": {typeLabel(), variantLabel()},
-		"xdsrelay.downstream.body.build.duration":  {typeLabel(), variantLabel()},
+		"xdsrelay.directory.file_errors": {upstreamLabel(), label("reason", "unreadable", "malformed", "bad_directory_name", "duplicate_name")},
+		"xdsrelay.directory.files":       {upstreamLabel(), label("state", "valid", "invalid")},
+		"xdsrelay.directory.reloads":     {upstreamLabel()},
 
-		"xdsrelay.cache.keys":                   {label("state", "active", "idle")},
-		"xdsrelay.cache.keys.down":              {},
-		"xdsrelay.cache.size":                   {},
-		"xdsrelay.cache.mass_removals":          {},
-		"xdsrelay.cache.removal.holds":          {},
-		"xdsrelay.cache.removals.held":          {},
-		"xdsrelay.last_good.keys.stale":         {},
-		"xdsrelay.downstream.streams":           {variantLabel(), serviceLabel},
-		"xdsrelay.downstream.refusals":          {code},
-		"xdsrelay.downstream.send_timeouts":     {},
-		"xdsrelay.config.reads":                 {label("outcome", "applied", "unchanged", "refused")},
-		"xdsrelay.config.refused":               {},
-		"xdsrelay.config.restart.fields":        {},
-		"xdsrelay.downstream.sent_away":         {label("reason", "surplus", "age", "memory")},
-		"xdsrelay.downstream.turned_away":       {},
-		"xdsrelay.downstream.ack.duration":      {typeLabel(), variantLabel()},
-		"xdsrelay.downstream.responses":         {typeLabel(), variantLabel()},
-		"xdsrelay.downstream.sent":              {typeLabel(), variantLabel()},
-		"xdsrelay.downstream.compressed":        {typeLabel(), variantLabel()},
-		"xdsrelay.downstream.saved":             {typeLabel(), variantLabel()},
-		"xdsrelay.downstream.oversize":          {typeLabel(), variantLabel()},
-		"xdsrelay.downstream.answers":           {typeLabel(), variantLabel(), label("outcome", "ack", "nack", "stale")},
-		"xdsrelay.downstream.bodies.built":      {},
-		"xdsrelay.downstream.bodies.shared":     {},
-		"xdsrelay.downstream.bodies.compressed": {},
+		"xdsrelay.downstream.ack.duration":          typeVariant,
+		"xdsrelay.downstream.acknowledgments":       {typeLabel(), variantLabel(), label("outcome", "ack", "nack", "stale")},
+		"xdsrelay.downstream.awaiting_ack":          {},
+		"xdsrelay.downstream.bodies.built":          {},
+		"xdsrelay.downstream.bodies.compressed":     {},
+		"xdsrelay.downstream.bodies.reused":         {},
+		"xdsrelay.downstream.body.build.duration":   typeVariant,
+		"xdsrelay.downstream.client_states":         {typeLabel(), label("variant", "sotw", "delta"), label("state", "synced", "stale", "nacked", "not_sent", "unknown")},
+		"xdsrelay.downstream.clients":               {},
+		"xdsrelay.downstream.compressed_responses":  typeVariant,
+		"xdsrelay.downstream.compression.saved":     typeVariant,
+		"xdsrelay.downstream.connections":           {},
+		"xdsrelay.downstream.delayed_requests":      {},
+		"xdsrelay.downstream.drained_streams":       {label("reason", "rebalanced", "max_age")},
+		"xdsrelay.downstream.generation_lag":        {typeLabel()},
+		"xdsrelay.downstream.load.clusters":         {},
+		"xdsrelay.downstream.load.dropped":          {},
+		"xdsrelay.downstream.load.received":         {},
+		"xdsrelay.downstream.load.reports":          {},
+		"xdsrelay.downstream.load.streams":          {},
+		"xdsrelay.downstream.oversize_responses":    typeVariant,
+		"xdsrelay.downstream.propagation.duration":  typeVariant,
+		"xdsrelay.downstream.received":              {variantLabel()},
+		"xdsrelay.downstream.requests":              {variantLabel()},
+		"xdsrelay.downstream.responses":             typeVariant,
+		"xdsrelay.downstream.send.time":             typeVariant,
+		"xdsrelay.downstream.sent":                  typeVariant,
+		"xdsrelay.downstream.streams":               {variantLabel(), service},
+		"xdsrelay.downstream.syncing_streams":       {},
+		"xdsrelay.downstream.syncing_streams_limit": {},
 
-		"xdsrelay.downstream.load.streams":  {},
-		"xdsrelay.downstream.load.reports":  {},
-		"xdsrelay.downstream.load.clusters": {},
-		"xdsrelay.downstream.load.size":     {},
-		"xdsrelay.downstream.load.left_out": {},
+		"xdsrelay.key.clients":   {keyLabel()},
+		"xdsrelay.key.resources": {keyLabel()},
 
-		"xdsrelay.rest.polls":   {{Name: "type", Values: append(resource.TypeLabels(), "none"), Meaning: "types, or `none` for paths that are none's"}, {Name: "status", Pattern: `\d{3}`, Meaning: "HTTP status codes"}},
-		"xdsrelay.rest.sent":    {{Name: "type", Values: append(resource.TypeLabels(), "none"), Meaning: "types, or `none` for paths that are none's"}, {Name: "status", Pattern: `\d{3}`, Meaning: "HTTP status codes"}},
-		"xdsrelay.rest.waiting": {},
+		"xdsrelay.last_known_good.reads":            {label("outcome", "ok", "failed", "unusable", "expired", "too_large")},
+		"xdsrelay.last_known_good.unconfirmed_keys": {},
+		"xdsrelay.last_known_good.writes":           {label("outcome", "ok", "failed", "fenced", "too_large", "unencrypted")},
+		"xdsrelay.last_known_good.written":          {},
 
-		"xdsrelay.upstream.streams":       {originLabel(), variantLabel()},
-		"xdsrelay.upstream.types.apart":   {originLabel(), variantLabel()},
-		"xdsrelay.upstream.reconnects":    {originLabel(), variantLabel()},
-		"xdsrelay.upstream.names.shed":    {originLabel(), variantLabel()},
-		"xdsrelay.upstream.responses":     {originLabel(), variantLabel(), typeLabel(), label("outcome", "ack", "nack", "unrequested")},
-		"xdsrelay.upstream.response.size": {originLabel(), variantLabel(), typeLabel(), label("outcome", "ack", "nack", "unrequested")},
-		"xdsrelay.upstream.load.streams":  {},
-		"xdsrelay.upstream.load.reports":  {label("outcome", "sent", "unsent")},
-		"xdsrelay.upstream.load.size":     {},
+		"xdsrelay.memory.utilization": {},
+		"xdsrelay.scheduling.latency": {},
 
-		"xdsrelay.origin.file.errors":  {originLabel(), label("reason", "unreadable", "malformed", "bad directory name", "duplicate name")},
-		"xdsrelay.origin.file.reloads": {originLabel()},
-		"xdsrelay.origin.files":        {originLabel(), label("state", "good", "bad")},
-
-		"xdsrelay.tier.head.waits":    {label("outcome", "caught_up", "timed_out")},
-		"xdsrelay.tier.head.claims":   {label("outcome", "ok", "failed")},
-		"xdsrelay.tier.head.writes":   {label("outcome", "ok", "refused", "failed")},
-		"xdsrelay.tier.head.behind":   {typeLabel()},
-		"xdsrelay.tier.peers.refused": {},
-		"xdsrelay.admin.refused":      {},
-
-		"xdsrelay.redis.calls":         {call, label("outcome", "ok", "refused", "failed", "given_up", "skipped")},
 		"xdsrelay.redis.call.duration": {call},
+		"xdsrelay.redis.calls":         {call, label("outcome", "ok", "error", "no_answer", "canceled", "skipped")},
 		"xdsrelay.redis.up":            {},
 
-		"xdsrelay.last_good.writes":     {label("outcome", "ok", "failed", "fenced", "too_large", "unencrypted")},
-		"xdsrelay.last_good.write.size": {},
-		"xdsrelay.last_good.reads":      {label("outcome", "ok", "failed", "unusable", "old", "too_large")},
-	}
-	return m
-}
+		"xdsrelay.removal_guard.held_resources": {},
+		"xdsrelay.removal_guard.holds":          {},
+		"xdsrelay.removal_guard.mass_removals":  {},
 
-// useLabel tells certificates apart.
-func useLabel() Label {
-	return Label{Name: "use", Pattern: `[a-z.]+(\[\d+\])?`, Meaning: "the section of the configuration that names the certificate"}
+		"xdsrelay.rest.polls":         pollLabels(),
+		"xdsrelay.rest.sent":          pollLabels(),
+		"xdsrelay.rest.waiting_polls": {},
+
+		"xdsrelay.tier.clock_skew":             {},
+		"xdsrelay.tier.config_mismatches":      {section},
+		"xdsrelay.tier.generation_lag":         {typeLabel()},
+		"xdsrelay.tier.head.claims":            {label("outcome", "ok", "failed")},
+		"xdsrelay.tier.head.waits":             {label("outcome", "caught_up", "timed_out")},
+		"xdsrelay.tier.head.writes":            {label("outcome", "ok", "conflict", "failed")},
+		"xdsrelay.tier.keys":                   {label("state", "owner", "follower", "fallback", "for_peers")},
+		"xdsrelay.tier.last_refresh_timestamp": {},
+		"xdsrelay.tier.nodes":                  {label("state", "serving", "draining", "disconnected")},
+
+		"xdsrelay.tls.certificate_not_after_timestamp":  {certificateLabel()},
+		"xdsrelay.tls.certificate_not_before_timestamp": {certificateLabel()},
+
+		"xdsrelay.upstream.last_response_timestamp": {upstreamLabel()},
+		"xdsrelay.upstream.load.reports":            {label("outcome", "sent", "unsent")},
+		"xdsrelay.upstream.load.sent":               {},
+		"xdsrelay.upstream.load.streams":            {},
+		"xdsrelay.upstream.names.utilization":       {},
+		"xdsrelay.upstream.quarantined_types":       upstream,
+		"xdsrelay.upstream.received":                response,
+		"xdsrelay.upstream.reconnects":              upstream,
+		"xdsrelay.upstream.requests":                upstream,
+		"xdsrelay.upstream.responses":               response,
+		"xdsrelay.upstream.sent":                    upstream,
+		"xdsrelay.upstream.shed_names":              upstream,
+		"xdsrelay.upstream.streams":                 upstream,
+		"xdsrelay.upstream.subscribed_names":        {typeLabel()},
+		"xdsrelay.upstream.wildcard_subscriptions":  {typeLabel()},
+	}
 }

@@ -12,30 +12,30 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Instrument is one that some part of the node has made.
+// Instrument is a metric that some part of the node has made.
 type Instrument struct {
-	// Name is OpenTelemetry's, Prometheus what the same is called there.
+	// Name is the name in OpenTelemetry, Prometheus the name there.
 	Name, Prometheus string
 	Kind             Kind
-	// Unit is as UCUM has it, empty for plain numbers.
+	// Unit is a UCUM unit: "By", "s", or "1" for a ratio; empty for counts.
 	Unit        string
 	Description string
 	// Labels are those that measurements may have.
 	Labels []Label
 }
 
-// Kind is what an instrument measures.
+// Kind is the type of an instrument.
 type Kind string
 
-// The kinds, in the words of Prometheus.
+// The kinds, as Prometheus names them.
 const (
 	Counter   Kind = "counter"
 	Gauge     Kind = "gauge"
 	Histogram Kind = "histogram"
 )
 
-// seconds are the upper bounds of histograms of time: from half a millisecond, which
-// is a fast answer in one rack, to a minute, beyond which nothing is waited for.
+// seconds are the upper bounds of histograms of time: from half a millisecond, a fast answer within
+// one rack, to a minute, the longest time that a client waits.
 var seconds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 
 // recorder is a meter that remembers which instruments it has made. Counters of which
@@ -85,7 +85,7 @@ func (r *recorder) zero(name string) (sets []attribute.Set) {
 	case !known || len(labels) > 1:
 	case len(labels) == 0:
 		sets = append(sets, *attribute.EmptySet())
-	case !labels[0].Optional && len(labels[0].Values) <= 8:
+	case len(labels[0].Values) <= 8:
 		for _, v := range labels[0].Values {
 			sets = append(sets, attribute.NewSet(attribute.String(labels[0].Name, v)))
 		}

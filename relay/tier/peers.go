@@ -204,7 +204,7 @@ func (p *Peers) plane(m shard.Member) (*upstream.ControlPlane, error) {
 		options = append(options, grpc.WithPerRPCCredentials(p.cfg.Token))
 	}
 	return upstream.NewControlPlane(upstream.ControlPlaneConfig{
-		Addresses: []string{m.Peer}, Peer: p.cfg.Self, Name: "another node",
+		Addresses: []string{m.Peer}, Peer: p.cfg.Self, Name: "peer",
 		MaxReceiveBytes: 1 << 30, KeepaliveTime: 10 * time.Second, KeepaliveTimeout: max(p.cfg.Timeout, time.Second),
 		ConnectTimeout: max(p.cfg.Timeout, time.Second),
 		Backoff:        upstream.Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second},

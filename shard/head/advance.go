@@ -172,7 +172,7 @@ func (h *Heads) onAdvanced(a *advanced, heads map[string]Head, n string, ok bool
 		h.metrics.wrote("failed", len(heads))
 		a.failed = true
 	case n != strconv.Itoa(len(heads)):
-		h.metrics.wrote("refused", len(heads))
+		h.metrics.wrote("conflict", len(heads))
 		h.readSoonLocked(a.key)
 	default:
 		h.metrics.wrote("ok", len(heads))

@@ -26,11 +26,11 @@ func TestHints(t *testing.T) {
 	if first.Owner != "a" || first.Generation != 1 || first.Epoch == 0 || first.Version != a.edition().Version {
 		t.Errorf("%+v", first)
 	}
-	if !b.edition().Behind || b.metric("xdsrelay.tier.head.behind", "envoy.config.cluster.v3.Cluster") != 1 {
+	if !b.edition().Behind || b.metric("xdsrelay.tier.generation_lag", "envoy.config.cluster.v3.Cluster") != 1 {
 		t.Error("b has nothing and is not behind")
 	}
 	b.apply("1")
-	if b.edition().Behind || b.metric("xdsrelay.tier.head.behind", "envoy.config.cluster.v3.Cluster") != 0 {
+	if b.edition().Behind || b.metric("xdsrelay.tier.generation_lag", "envoy.config.cluster.v3.Cluster") != 0 {
 		t.Error("b is behind what it holds")
 	}
 	b.apply("2") // it is faster than Redis
@@ -45,7 +45,7 @@ func TestHints(t *testing.T) {
 	if !b.edition().Behind || third.Generation < 3 || a.edition().Behind {
 		t.Errorf("%+v; a is behind: %t, b: %t", third, a.edition().Behind, b.edition().Behind)
 	}
-	if n := b.metric("xdsrelay.tier.head.behind", "envoy.config.cluster.v3.Cluster"); n != int64(third.Generation-2) {
+	if n := b.metric("xdsrelay.tier.generation_lag", "envoy.config.cluster.v3.Cluster"); n != int64(third.Generation-2) {
 		t.Errorf("b is %d generations behind, of %d", n, third.Generation)
 	}
 	if epoch, ok := a.Epoch("k"); epoch != first.Epoch || !ok {

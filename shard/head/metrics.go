@@ -20,12 +20,12 @@ func newMetrics(meter metric.Meter, h *Heads) (*metrics, error) {
 	var m metrics
 	var errs [4]error
 	m.claims, errs[0] = meter.Int64Counter("xdsrelay.tier.head.claims",
-		metric.WithDescription("Keys that this node claimed in Redis as their owner: ok or failed (and then again)."))
+		metric.WithDescription("Claims of keys in Redis by this node as their owner: ok, or failed (the node retries)."))
 	m.writes, errs[1] = meter.Int64Counter("xdsrelay.tier.head.writes",
-		metric.WithDescription("Heads written to Redis: ok, refused (another node has claimed the key since, or was faster), or failed (and then again)."))
+		metric.WithDescription("Writes of tier heads to Redis: ok; conflict (another node has claimed the key or was faster); failed (the node retries)."))
 	var behind metric.Int64ObservableGauge
-	behind, errs[2] = meter.Int64ObservableGauge("xdsrelay.tier.head.behind",
-		metric.WithDescription("By how many generations this node is behind the tier, at most, of all keys."))
+	behind, errs[2] = meter.Int64ObservableGauge("xdsrelay.tier.generation_lag",
+		metric.WithDescription("Generations that this node lacks for the key that is furthest behind the tier head."))
 	m.behind, errs[3] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for label, n := range h.behind() {
 			o.ObserveInt64(behind, n, metric.WithAttributes(attribute.String("type", label)))

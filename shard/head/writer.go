@@ -215,7 +215,7 @@ func (h *Heads) onWritten(o *owned, epoch, is uint64, heads map[string]Head) {
 		return // another node is already known to have the key
 	}
 	if is > epoch {
-		h.metrics.wrote("refused", len(heads))
+		h.metrics.wrote("conflict", len(heads))
 		h.loseLocked(o, now)
 		return
 	}

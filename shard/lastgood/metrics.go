@@ -16,7 +16,7 @@ const (
 	outcomeTooLarge    = "too_large"
 	outcomeUnencrypted = "unencrypted"
 	outcomeUnusable    = "unusable"
-	outcomeOld         = "old"
+	outcomeExpired     = "expired"
 )
 
 func outcomeOf(err error) string {
@@ -36,12 +36,12 @@ type metrics struct {
 func newMetrics(meter metric.Meter) (*metrics, error) {
 	m := &metrics{}
 	var errs [3]error
-	m.writes, errs[0] = meter.Int64Counter("xdsrelay.last_good.writes",
-		metric.WithDescription("Records of the last known good state: ok, failed (tried again), fenced (another node owns the key, or this one has not claimed it yet), too_large or unencrypted (not kept)."))
-	m.bytes, errs[1] = meter.Int64Counter("xdsrelay.last_good.write.size", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of the records that were written."))
-	m.reads, errs[2] = meter.Int64Counter("xdsrelay.last_good.reads",
-		metric.WithDescription("Records of the last known good state: ok, unusable (damaged, or not of this tier and its keys), old (nobody has written them for 30 days), too_large (uncompressed they would be larger than any that is written), and reads of keys that failed."))
+	m.writes, errs[0] = meter.Int64Counter("xdsrelay.last_known_good.writes",
+		metric.WithDescription("Writes of last known good records. failed: the node retries. fenced: another node owns the key, or this node has not claimed it yet. too_large and unencrypted: not stored."))
+	m.bytes, errs[1] = meter.Int64Counter("xdsrelay.last_known_good.written", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of last known good records written."))
+	m.reads, errs[2] = meter.Int64Counter("xdsrelay.last_known_good.reads",
+		metric.WithDescription("Reads of last known good records. unusable: damaged, or not written by this tier with its encryption keys. expired: not written for 30 days. too_large: larger than any record that a node writes, once uncompressed. failed: the store did not return the records of a key."))
 	return m, errors.Join(errs[:]...)
 }
 

@@ -31,7 +31,7 @@ func NewRedis(s *store.Store, limit int, epoch func(key string) (epoch uint64, o
 // save writes a record, unless the key was claimed with a later epoch, or has a newer record of
 // this one: a write may arrive late. KEYS: the key's head, the marks, the record. ARGV: epoch,
 // number, type, the mark preceded by both, the record (empty for none), how long it is kept.
-var save = store.NewScript("last_good_save", `
+var save = store.NewScript("last_known_good_save", `
 local epoch, number = tonumber(ARGV[1]), tonumber(ARGV[2])
 local function of(text)
 	local n = tonumber(text) or 0
@@ -53,14 +53,14 @@ return 1
 `)
 
 var (
-	marks = store.NewScript("last_good_marks", `return redis.call('HGETALL', KEYS[1])`)
+	marks = store.NewScript("last_known_good_marks", `return redis.call('HGETALL', KEYS[1])`)
 	// there returns which of the records exist: one may have been evicted separately.
-	there = store.NewScript("last_good_there", `
+	there = store.NewScript("last_known_good_exists", `
 local there = {}
 for i, name in ipairs(KEYS) do there[i] = redis.call('EXISTS', name) end
 return there
 `)
-	part = store.NewScript("last_good_load", `return redis.call('GETRANGE', KEYS[1], ARGV[1], ARGV[2])`)
+	part = store.NewScript("last_known_good_load", `return redis.call('GETRANGE', KEYS[1], ARGV[1], ARGV[2])`)
 )
 
 // partSize is how much of a record one call reads, in bytes: each call has a deadline, however

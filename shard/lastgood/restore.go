@@ -100,7 +100,7 @@ func (k *Keeper) read(ctx context.Context, key string, take func(cache.Snapshot)
 			k.unusable(key, err)
 			return
 		case k.cfg.Clock.Now().Sub(at) > keptFor:
-			k.metrics.read(outcomeOld)
+			k.metrics.read(outcomeExpired)
 			return
 		}
 		k.metrics.read(outcomeOK)

@@ -98,8 +98,8 @@ func Join(cfg Config) (*Members, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Members{
 		cfg:     cfg,
-		renew:   store.NewScript("members.renew", renewScript),
-		leave:   store.NewScript("members.leave", leaveScript),
+		renew:   store.NewScript("node_renew", renewScript),
+		leave:   store.NewScript("node_leave", leaveScript),
 		name:    cfg.Store.Name(store.MemberRecords, "members"),
 		current: shard.NewCurrent(cfg.Self),
 		calling: make(chan struct{}, 1),

@@ -20,16 +20,16 @@ func newMetrics(meter metric.Meter, b *breaker) (*metrics, error) {
 	m := &metrics{}
 	var err error
 	if m.calls, err = meter.Int64Counter("xdsrelay.redis.calls",
-		metric.WithDescription("Calls to Redis: ok, refused (Redis answered with an error), failed (it did not answer), given_up (by the caller), or skipped (not made, as Redis is out of reach).")); err != nil {
+		metric.WithDescription("Calls to Redis: ok; error (Redis answered with an error); no_answer; canceled (by the caller); skipped (not made, because Redis is unreachable).")); err != nil {
 		return nil, err
 	}
 	if m.took, err = meter.Float64Histogram("xdsrelay.redis.call.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long calls to Redis took that were made."),
+		metric.WithDescription("Duration of calls to Redis, without skipped ones."),
 		metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5)); err != nil {
 		return nil, err
 	}
 	up, err := meter.Int64ObservableGauge("xdsrelay.redis.up",
-		metric.WithDescription("1 while calls to Redis are made, 0 while it is out of reach."))
+		metric.WithDescription("1 while Redis is reachable, otherwise 0."))
 	if err != nil {
 		return nil, err
 	}
@@ -48,16 +48,16 @@ func (m *metrics) close() error { return m.up.Unregister() }
 
 // called counts a call with its result.
 func (m *metrics) called(name string, err error, took time.Duration) {
-	outcome := "refused"
+	outcome := "error"
 	switch {
 	case err == nil:
 		outcome = "ok"
 	case errors.Is(err, ErrDown):
 		outcome = "skipped"
 	case isCallerCancelled(err):
-		outcome = "given_up"
+		outcome = "canceled"
 	case unreachable(err):
-		outcome = "failed"
+		outcome = "no_answer"
 	}
 	ctx := context.Background()
 	m.calls.Add(ctx, 1, metric.WithAttributes(attribute.String("call", name), attribute.String("outcome", outcome)))

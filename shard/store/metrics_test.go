@@ -53,7 +53,7 @@ func TestMetrics(t *testing.T) {
 			up = data.DataPoints[0].Value
 		}
 	}
-	if calls["get ok"] != 1 || calls["bad refused"] != 1 || calls["get failed"] < 3 || calls["get skipped"] < 1 || len(calls) != 4 {
+	if calls["get ok"] != 1 || calls["bad error"] != 1 || calls["get no_answer"] < 3 || calls["get skipped"] < 1 || len(calls) != 4 {
 		t.Errorf("calls %v", calls)
 	}
 	if up != 0 {

@@ -147,7 +147,7 @@ func TestShelf(t *testing.T) {
 func (s *shelf) unusable(t *testing.T) (n int) {
 	t.Helper()
 	for line := range strings.Lines(get(t, "http://"+s.Metrics+"/metrics")) {
-		if strings.HasPrefix(line, "xdsrelay_last_good_reads_total") && strings.Contains(line, `outcome="unusable"`) {
+		if strings.HasPrefix(line, "xdsrelay_last_known_good_reads_total") && strings.Contains(line, `outcome="unusable"`) {
 			if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &n); err != nil {
 				t.Fatal(err)
 			}
