@@ -13,7 +13,7 @@ import (
 
 // Reasons to end a stream. Each is a gRPC status with a message.
 var (
-	errDraining     = status.Error(codes.Unavailable, "this node is draining: rerereconnect to another node node node")
+	errDraining     = status.Error(codes.Unavailable, "this node is draining: rererereconnect to another node node node node")
 	errSendDeadline = status.Error(codes.DeadlineExceeded, "the client did not read a response within the send timeout")
 	errNoRequest    = status.Error(codes.DeadlineExceeded, "no request arrived within the first-request timeout")
 	errNoOrigin     = status.Error(codes.Unavailable, "the control plane is unreachable, and this node has no state of the requested resources yet")

@@ -31,7 +31,7 @@ func limited(t *testing.T, change func(*config.Config)) running {
 	cp := xdstest.NewLinearControlPlane(t)
 	cp.SetLinear(t, xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{cp.Addr()}
+	cfg.Upstream.Addresses = []string{cp.Addr()}
 	change(cfg)
 	return start(t, cfg)
 }
@@ -87,60 +87,60 @@ func TestLimits(t *testing.T) {
 		over   func(t *testing.T, n running, c *xdstest.Conn) *xdstest.Stream // gets one stream too many
 		want   string
 	}{
-		{"streams", func(c *config.Config) { c.Limits.Streams = 1 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		{"streams", func(c *config.Config) { c.Limits.MaxStreams = 1 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			return c.Open(xdstest.Variant{})
-		}, "2 streams on this node: the limit is 1 (limits.streams)"},
-		{"streams_per_source", func(c *config.Config) { c.Limits.StreamsPerSource = 1 }, func(t *testing.T, n running, _ *xdstest.Conn) *xdstest.Stream {
+		}, "2 streams on this node: the limit is 1 (limits.max_streams)"},
+		{"streams_per_source", func(c *config.Config) { c.Limits.MaxStreamsPerSource = 1 }, func(t *testing.T, n running, _ *xdstest.Conn) *xdstest.Stream {
 			return xdstest.Dial(t, n.Addr()).Open(xdstest.Variant{}) // also on another connection
-		}, "2 streams from 127.0.0.1: the limit is 1 (limits.streams_per_source)"},
-		{"keys", func(c *config.Config) { c.Limits.Keys = 1 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		}, "2 streams from 127.0.0.1: the limit is 1 (limits.max_streams_per_source)"},
+		{"keys", func(c *config.Config) { c.Limits.MaxKeys = 1 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			c.Node = xdstest.Node("other", "other")
 			s := c.Open(xdstest.Variant{})
 			s.Subscribe(resource.ClusterURL)
 			return s
-		}, "2 aggregation keys on this node: the limit is 1 (limits.keys)"},
-		{"keys_per_identity", func(c *config.Config) { c.Limits.KeysPerIdentity = 1 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		}, "2 aggregation keys on this node: the limit is 1 (limits.max_keys)"},
+		{"keys_per_identity", func(c *config.Config) { c.Limits.MaxKeysPerIdentity = 1 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			c.Node = xdstest.Node("other", "other")
 			s := c.Open(xdstest.Variant{})
 			s.Subscribe(resource.ClusterURL)
 			return s
-		}, "2 aggregation keys of 127.0.0.1: the limit is 1 (limits.keys_per_identity)"},
-		{"types_per_stream", func(c *config.Config) { c.Limits.TypesPerStream = 2 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		}, "2 aggregation keys of 127.0.0.1: the limit is 1 (limits.max_keys_per_identity)"},
+		{"types_per_stream", func(c *config.Config) { c.Limits.MaxTypesPerStream = 2 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			s := c.Open(xdstest.Variant{Delta: true})
 			for i := range 3 {
 				s.Subscribe(fmt.Sprint(resource.TypePrefix, "x.T", i), "a")
 			}
 			return s
-		}, "3 resource types on one stream: the limit is 2 (limits.types_per_stream)"},
-		{"types_per_key", func(c *config.Config) { c.Limits.TypesPerKey = 2 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		}, "3 resource types on one stream: the limit is 2 (limits.max_types_per_stream)"},
+		{"types_per_key", func(c *config.Config) { c.Limits.MaxTypesPerKey = 2 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			s := c.Open(xdstest.Variant{Delta: true})
 			for i := range 3 {
 				s.Subscribe(fmt.Sprint(resource.TypePrefix, "x.T", i), "a")
 			}
 			return s
-		}, "3 resource types asked for by the clients of this key: the limit is 2 (limits.types_per_key)"},
-		{"names", func(c *config.Config) { c.Listen.MaxNames = 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		}, "3 resource types asked for by the clients of this key: the limit is 2 (limits.max_types_per_key)"},
+		{"names", func(c *config.Config) { c.Limits.MaxNamesPerStream = 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			s := c.Open(xdstest.Variant{})
 			s.Subscribe(resource.EndpointURL, many(11, "n")...)
 			return s
-		}, "11 names on one stream: the limit is 10 (listen.max_names)"},
-		{"name_size", func(c *config.Config) { c.Limits.NameSize = 1 << 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		}, "11 names on one stream: the limit is 10 (limits.max_names_per_stream)"},
+		{"name_size", func(c *config.Config) { c.Limits.MaxNamesSizePerStream = 1 << 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			s := c.Open(xdstest.Variant{Delta: true})
 			s.Subscribe(resource.EndpointURL, strings.Repeat("x", 1000))
 			s.Subscribe(resource.RouteURL, strings.Repeat("x", 25)) // of all types together
 			return s
-		}, "1025 bytes of names on one stream: the limit is 1024 (limits.name_size)"},
-		{"message_size", func(c *config.Config) { c.Listen.MaxReceiveSize = 4 << 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		}, "1025 bytes of names on one stream: the limit is 1024 (limits.max_names_size_per_stream)"},
+		{"message_size", func(c *config.Config) { c.Limits.MaxRequestSize = 4 << 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			s := c.Open(xdstest.Variant{})
 			s.Subscribe(resource.EndpointURL, strings.Repeat("x", 5000))
 			return s
-		}, "the request is larger than max: it has 5135 bytes, and the limit is 4096 (listen.max_receive_size)"},
-		{"node_size", func(c *config.Config) { c.Limits.NodeSize = 1 << 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
+		}, "the request is larger than max: it has 5135 bytes, and the limit is 4096 (limits.max_request_size)"},
+		{"node_size", func(c *config.Config) { c.Limits.MaxNodeSize = 1 << 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			c.Node = xdstest.Node(strings.Repeat("x", 1100), "test-cluster")
 			s := c.Open(xdstest.Variant{})
 			s.Subscribe(resource.ClusterURL)
 			return s
-		}, "bytes of a node: the limit is 1024 (limits.node_size)"},
+		}, "bytes of a node: the limit is 1024 (limits.max_node_size)"},
 	} {
 		t.Run(test.limit, func(t *testing.T) {
 			t.Parallel()
@@ -175,8 +175,8 @@ func adsOf(t *testing.T, addr string, md ...string) (discoveryv3.AggregatedDisco
 // another one has gone, it is served.
 func TestLimitOfConnections(t *testing.T) {
 	for limit, change := range map[string]func(*config.Config){
-		"connections":            func(c *config.Config) { c.Limits.Connections = 1 },
-		"connections_per_source": func(c *config.Config) { c.Limits.ConnectionsPerSource = 1 },
+		"connections":            func(c *config.Config) { c.Limits.MaxConnections = 1 },
+		"connections_per_source": func(c *config.Config) { c.Limits.MaxConnectionsPerSource = 1 },
 	} {
 		t.Run(limit, func(t *testing.T) {
 			n := limited(t, change)
@@ -186,7 +186,7 @@ func TestLimitOfConnections(t *testing.T) {
 			if err == nil {
 				_, err = s.Recv()
 			}
-			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "the limit is 1 (limits."+limit+")") {
+			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "the limit is 1 (limits.max_"+limit+")") {
 				t.Fatalf("one connection too many got %v", err)
 			}
 			n.refusals(t, limit, 1)
@@ -199,8 +199,8 @@ func TestLimitOfConnections(t *testing.T) {
 // Headers beyond the limit are refused with a reason, and those beyond twice as much by
 // the client itself.
 func TestLimitOfHeaders(t *testing.T) {
-	n := limited(t, func(c *config.Config) { c.Limits.HeaderSize = 4 << 10 })
-	for size, want := range map[int]string{5 << 10: "the limit is 4096 (limits.header_size)", 9 << 10: "header list size"} {
+	n := limited(t, func(c *config.Config) { c.Limits.MaxHeaderSize = 4 << 10 })
+	for size, want := range map[int]string{5 << 10: "the limit is 4096 (limits.max_header_size)", 9 << 10: "header list size"} {
 		s, err := adsOf(t, n.Addr(), "x-large", strings.Repeat("x", size))
 		if err == nil {
 			_, err = s.Recv()
@@ -217,16 +217,16 @@ func TestLimitOfHeaders(t *testing.T) {
 // identity has its own.
 func TestLimitsOfIdentities(t *testing.T) {
 	for limit, change := range map[string]func(*config.Config){
-		"connections_per_identity": func(c *config.Config) { c.Limits.ConnectionsPerIdentity = 1 },
-		"streams_per_identity":     func(c *config.Config) { c.Limits.StreamsPerIdentity = 1 },
-		"keys_per_identity":        func(c *config.Config) { c.Limits.KeysPerIdentity = 1 },
+		"connections_per_identity": func(c *config.Config) { c.Limits.MaxConnectionsPerIdentity = 1 },
+		"streams_per_identity":     func(c *config.Config) { c.Limits.MaxStreamsPerIdentity = 1 },
+		"keys_per_identity":        func(c *config.Config) { c.Limits.MaxKeysPerIdentity = 1 },
 	} {
 		t.Run(limit, func(t *testing.T) {
 			mesh := xdstest.NewAuthority(t, "mesh")
 			n := limited(t, func(c *config.Config) {
 				change(c)
-				c.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
-				c.Authorize = authorize.Any()
+				c.Listener = tlsListener(t, t.TempDir(), mesh)
+				c.Authorization.AllowAny = true
 			})
 			dial := func(identity string) *xdstest.Conn {
 				return xdstest.Dial(t, n.Addr(), grpc.WithTransportCredentials(credentials.NewTLS(mesh.ClientTLS(mesh, identity))))
@@ -237,7 +237,7 @@ func TestLimitsOfIdentities(t *testing.T) {
 			second.Node = xdstest.Node("other", "other")
 			s := second.Open(xdstest.Variant{})
 			s.Subscribe(resource.ClusterURL)
-			if st := s.ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "of dns:web: the limit is 1 (limits."+limit+")") {
+			if st := s.ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "of dns:web: the limit is 1 (limits.max_"+limit+")") {
 				t.Errorf("told %v", st)
 			}
 			n.refusals(t, limit, 1)
@@ -258,7 +258,7 @@ func TestLimitsOfIdentities(t *testing.T) {
 // A client that asks too fast is read later, and loses nothing; others are not held
 // up.
 func TestLimitOfRequests(t *testing.T) {
-	n := limited(t, func(c *config.Config) { c.Limits.RequestsPerSecond, c.Limits.RequestBurst = 20, 5 })
+	n := limited(t, func(c *config.Config) { c.Limits.MaxRequestsPerSecond, c.Limits.MaxRequestBurst = 20, 5 })
 	fast, other := supplied(t, xdstest.Dial(t, n.Addr())), xdstest.Dial(t, n.Addr())
 	began := time.Now()
 	const requests = 25
@@ -280,7 +280,7 @@ func TestLimitOfRequests(t *testing.T) {
 
 // A stream that says nothing ends, and is counted.
 func TestLimitOfTheFirstRequest(t *testing.T) {
-	n := limited(t, func(c *config.Config) { c.Listen.FirstRequestTimeout = 100 * time.Millisecond })
+	n := limited(t, func(c *config.Config) { c.Downstream.FirstRequestTimeout = 100 * time.Millisecond })
 	if st := xdstest.Dial(t, n.Addr()).Open(xdstest.Variant{}).ExpectClosed(t); st.Code() != codes.DeadlineExceeded {
 		t.Errorf("told %v", st)
 	}
@@ -289,7 +289,7 @@ func TestLimitOfTheFirstRequest(t *testing.T) {
 
 // Streams of one connection beyond the limit wait until one has ended.
 func TestLimitOfStreamsPerConnection(t *testing.T) {
-	n := limited(t, func(c *config.Config) { c.Limits.StreamsPerConnection = 1 })
+	n := limited(t, func(c *config.Config) { c.Limits.MaxStreamsPerConnection = 1 })
 	c := xdstest.Dial(t, n.Addr())
 	first := supplied(t, c)
 	second := make(chan *xdstest.Stream)
@@ -305,7 +305,7 @@ func TestLimitOfStreamsPerConnection(t *testing.T) {
 
 // Polls count as streams while they are answered, and their connections as others do.
 func TestLimitsOfPolls(t *testing.T) {
-	n := limited(t, func(c *config.Config) { c.Limits.Streams, c.REST.Address = 1, "127.0.0.1:0" })
+	n := limited(t, func(c *config.Config) { c.Limits.MaxStreams, c.REST.Address = 1, "127.0.0.1:0" })
 	p := &polled{node: n, path: "/v3/discovery:clusters"}
 	s := supplied(t, xdstest.Dial(t, n.Addr()))
 	if got := p.poll(t); got != http.StatusTooManyRequests {
@@ -319,7 +319,7 @@ func TestLimitsOfPolls(t *testing.T) {
 // TestOtherStreamsCount: who watches health has streams like any client, and no long
 // names, which would be kept for as long as it watches.
 func TestOtherStreamsCount(t *testing.T) {
-	n := limited(t, func(c *config.Config) { c.Limits.Streams = 3 })
+	n := limited(t, func(c *config.Config) { c.Limits.MaxStreams = 3 })
 	first := supplied(t, xdstest.Dial(t, n.Addr()))
 	cc, err := grpc.NewClient("passthrough:///"+n.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -348,7 +348,7 @@ func TestOtherStreamsCount(t *testing.T) {
 		}
 		ends = append(ends, end)
 	}
-	if _, _, err := watch("invented"); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "limits.streams") {
+	if _, _, err := watch("invented"); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "limits.max_streams") {
 		t.Errorf("a stream too many: %v, want the limit", err)
 	}
 	for _, end := range ends {

@@ -56,17 +56,17 @@ func health(t *testing.T, address string, creds credentials.TransportCredentials
 func TestClientTLS(t *testing.T) {
 	mesh, other := xdstest.NewAuthority(t, "mesh"), xdstest.NewAuthority(t, "other")
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
-	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
-	cfg.Authorize = authorize.Any()
+	cfg.Upstream.Directory = t.TempDir()
+	cfg.Listener = tlsListener(t, t.TempDir(), mesh)
+	cfg.Authorization.AllowAny = true
 	for name, change := range map[string]func(*config.ServerTLS){
 		"optional": func(s *config.ServerTLS) { s.ClientAuth = config.ClientAuthOptional },
 		"none":     func(s *config.ServerTLS) { s.ClientAuth = config.ClientAuthNone },
 		"old":      func(s *config.ServerTLS) { s.MinVersion = config.TLS12 },
 	} {
-		l := config.OtherListener{Name: name, Listener: tlsListener(t, t.TempDir(), mesh)}
+		l := config.NamedListener{Name: name, Listener: tlsListener(t, t.TempDir(), mesh)}
 		change(&l.TLS)
-		cfg.Listeners = append(cfg.Listeners, l)
+		cfg.Listeners = append(cfg.AllListeners(), l)
 	}
 	n := start(t, cfg)
 
@@ -144,11 +144,11 @@ func TestClientTLSRotation(t *testing.T) {
 	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	origin.Set("shop", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{origin.Addr()}
+	cfg.Upstream.Addresses = []string{origin.Addr()}
 	cfg.Aggregation.Rules = []aggregation.Rule{{Name: "by id", Match: "peer.spiffe_id == 'spiffe://corp/web'", Key: "node.cluster"}}
 	dir := t.TempDir()
-	cfg.Listen.Listener = tlsListener(t, dir, before)
-	cfg.Authorize = authorize.Any()
+	cfg.Listener = tlsListener(t, dir, before)
+	cfg.Authorization.AllowAny = true
 	n := start(t, cfg)
 	join := func(a *xdstest.Authority, name string) *xdstest.Auto {
 		c := xdstest.StartAuto(t, xdstest.AutoConfig{
@@ -163,10 +163,10 @@ func TestClientTLSRotation(t *testing.T) {
 
 	// Both authorities from now on: a stream whose authority is not trusted any more
 	// would end with the next look at the files (TestTrustWithdrawn).
-	replace(t, cfg.Listen.TLS.CAFile, append(bytes.Clone(before.PEM), after.PEM...))
+	replace(t, cfg.Listener.TLS.CAFile, append(bytes.Clone(before.PEM), after.PEM...))
 	cert, key := after.Issue("127.0.0.1")
-	replace(t, cfg.Listen.TLS.CertFile, cert)
-	replace(t, cfg.Listen.TLS.KeyFile, key)
+	replace(t, cfg.Listener.TLS.CertFile, cert)
+	replace(t, cfg.Listener.TLS.KeyFile, key)
 	xdstest.Eventually(t, "the new authority counts", func() bool {
 		return health(t, n.Addr(), credentials.NewTLS(after.ClientTLS(after, "x"))) == nil
 	})
@@ -189,14 +189,14 @@ func TestTrustWithdrawn(t *testing.T) {
 	dir, resources := t.TempDir(), t.TempDir()
 	writeResources(t, resources, "all.json", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Directory = resources
-	cfg.Authorize = authorize.Any()
-	cfg.Listen.Listener = tlsListener(t, dir, old)
+	cfg.Upstream.Directory = resources
+	cfg.Authorization.AllowAny = true
+	cfg.Listener = tlsListener(t, dir, old)
 	n := start(t, cfg)
 	clients := map[*xdstest.Authority]*xdstest.Auto{}
 	for _, a := range []*xdstest.Authority{old, next} {
 		if a == next {
-			replace(t, cfg.Listen.TLS.CAFile, append(bytes.Clone(old.PEM), next.PEM...))
+			replace(t, cfg.Listener.TLS.CAFile, append(bytes.Clone(old.PEM), next.PEM...))
 		}
 		c := xdstest.StartAuto(t, xdstest.AutoConfig{
 			Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "shop"),
@@ -206,7 +206,7 @@ func TestTrustWithdrawn(t *testing.T) {
 		c.WaitHeld(t, xdstest.ClusterType, "a")
 		clients[a] = c
 	}
-	replace(t, cfg.Listen.TLS.CAFile, next.PEM)
+	replace(t, cfg.Listener.TLS.CAFile, next.PEM)
 	clients[old].WaitFor(t, "the client of the old authority to be sent away", func() bool { return clients[old].Stats().LastEnd != nil })
 	if s := clients[next].Stats(); s.Streams != 1 || s.LastEnd != nil {
 		t.Errorf("the client of the new authority had %d streams, %v", s.Streams, s.LastEnd)
@@ -226,9 +226,9 @@ func TestResumedClient(t *testing.T) {
 	resources := t.TempDir()
 	writeResources(t, resources, "all.json", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Directory = resources
-	cfg.Authorize = []authorize.Rule{{Name: "own", Match: `peer.spiffe_id == "spiffe://mesh/" + node.cluster`}}
-	cfg.Listen.Listener = tlsListener(t, t.TempDir(), old)
+	cfg.Upstream.Directory = resources
+	cfg.Authorization.Rules = []authorize.Rule{{Name: "own", Match: `peer.spiffe_id == "spiffe://mesh/" + node.cluster`}}
+	cfg.Listener = tlsListener(t, t.TempDir(), old)
 	n := start(t, cfg)
 	var resumed atomic.Bool
 	first := old.ClientTLS(old, "spiffe://mesh/shop")
@@ -258,7 +258,7 @@ func TestResumedClient(t *testing.T) {
 	if !resumed.Load() {
 		t.Error("the session was not resumed")
 	}
-	replace(t, cfg.Listen.TLS.CAFile, next.PEM)
+	replace(t, cfg.Listener.TLS.CAFile, next.PEM)
 	c.WaitFor(t, "the end of the resumed client's stream", func() bool { return c.Stats().LastEnd != nil })
 	if err := health(t, n.Addr(), credentials.NewTLS(first)); err == nil {
 		t.Error("a ticket lets in a client whose authority was withdrawn")
@@ -282,7 +282,7 @@ func TestUnixSocket(t *testing.T) {
 	dir := t.TempDir()
 	writeResources(t, dir, "all.json", xdstest.Cluster("a", time.Second))
 	cfg := testConfig()
-	cfg.Origin.Directory = dir
+	cfg.Upstream.Directory = dir
 	path := filepath.Join(t.TempDir(), "xds.sock")
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {
@@ -292,7 +292,7 @@ func TestUnixSocket(t *testing.T) {
 	if err := stale.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Listen.Address, cfg.Listen.SocketMode = "unix:"+path, 0o600
+	cfg.Listener.Address, cfg.Listener.SocketMode = "unix:"+path, 0o600
 	n := start(t, cfg)
 	if n.Addr() != "unix:"+path {
 		t.Errorf("it listens on %s", n.Addr())
@@ -310,11 +310,11 @@ func TestUnixSocket(t *testing.T) {
 	c.WaitHeld(t, xdstest.ClusterType, "a")
 
 	second := testConfig()
-	second.Origin.Directory = dir
+	second.Upstream.Directory = dir
 	file := filepath.Join(t.TempDir(), "file")
 	replace(t, file, []byte("precious"))
 	for address, want := range map[string]string{path: "another process listens", file: "no socket"} {
-		second.Listen.Address = "unix:" + address
+		second.Listener.Address = "unix:" + address
 		if _, err := relay.New(second, relay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", address, err, want)
 		}
@@ -344,33 +344,33 @@ func TestOriginTLS(t *testing.T) {
 	}
 	origin.Set("shop", xdstest.Cluster("a", time.Second))
 	for name, tc := range map[string]struct {
-		change func(*config.OriginTLS)
+		change func(*config.UpstreamTLS)
 		good   bool
 	}{
-		"by name":              {func(*config.OriginTLS) {}, true},
-		"by SPIFFE id":         {func(o *config.OriginTLS) { o.PeerIDs = []string{"spiffe://corp/cp"} }, true},
-		"by trust domain":      {func(o *config.OriginTLS) { o.PeerIDs = []string{"spiffe://corp/*"} }, true},
-		"another name":         {func(o *config.OriginTLS) { o.ServerName = "cp.corp" }, false},
-		"another id":           {func(o *config.OriginTLS) { o.PeerIDs = []string{"spiffe://corp/other", "spiffe://corp/cp/*"} }, false},
-		"another authority":    {func(o *config.OriginTLS) { _, _, o.CAFile = other.WriteFiles(t.TempDir(), "x") }, false},
-		"no certificate":       {func(o *config.OriginTLS) { o.CertFile, o.KeyFile = "", "" }, false},
-		"the system's":         {func(o *config.OriginTLS) { o.CAFile, o.Enabled = "", true }, false},
-		"plaintext":            {func(o *config.OriginTLS) { *o = config.OriginTLS{} }, false},
-		"one of the wrong one": {func(o *config.OriginTLS) { o.CertFile, o.KeyFile, _ = other.WriteFiles(t.TempDir(), "x") }, false},
+		"by name":              {func(*config.UpstreamTLS) {}, true},
+		"by SPIFFE id":         {func(o *config.UpstreamTLS) { o.SPIFFEIDs = []string{"spiffe://corp/cp"} }, true},
+		"by trust domain":      {func(o *config.UpstreamTLS) { o.SPIFFEIDs = []string{"spiffe://corp/*"} }, true},
+		"another name":         {func(o *config.UpstreamTLS) { o.ServerName = "cp.corp" }, false},
+		"another id":           {func(o *config.UpstreamTLS) { o.SPIFFEIDs = []string{"spiffe://corp/other", "spiffe://corp/cp/*"} }, false},
+		"another authority":    {func(o *config.UpstreamTLS) { _, _, o.CAFile = other.WriteFiles(t.TempDir(), "x") }, false},
+		"no certificate":       {func(o *config.UpstreamTLS) { o.CertFile, o.KeyFile = "", "" }, false},
+		"the system's":         {func(o *config.UpstreamTLS) { o.CAFile, o.Enabled = "", true }, false},
+		"plaintext":            {func(o *config.UpstreamTLS) { *o = config.UpstreamTLS{} }, false},
+		"one of the wrong one": {func(o *config.UpstreamTLS) { o.CertFile, o.KeyFile, _ = other.WriteFiles(t.TempDir(), "x") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := testConfig()
-			cfg.Origin.Addresses = []string{origin.Addr()}
-			cfg.Origin.TLS.CertFile, cfg.Origin.TLS.KeyFile, cfg.Origin.TLS.CAFile = a.WriteFiles(t.TempDir(), "relay")
-			tc.change(&cfg.Origin.TLS)
-			cfg.Listen.OriginTimeout = 100 * time.Millisecond
+			cfg.Upstream.Addresses = []string{origin.Addr()}
+			cfg.Upstream.TLS.CertFile, cfg.Upstream.TLS.KeyFile, cfg.Upstream.TLS.CAFile = a.WriteFiles(t.TempDir(), "relay")
+			tc.change(&cfg.Upstream.TLS)
+			cfg.Downstream.UpstreamTimeout = 100 * time.Millisecond
 			n := start(t, cfg)
 			c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "shop")})
 			c.Subscribe(xdstest.ClusterType)
 			if tc.good {
 				c.WaitHeld(t, xdstest.ClusterType, "a")
-				if _, text := n.get(t, "/metrics"); !strings.Contains(text, `xdsrelay_tls_certificate_not_after_timestamp_seconds{use="origin"} `) ||
-					!strings.Contains(text, `xdsrelay_tls_certificate_not_before_timestamp_seconds{use="origin"} `) {
+				if _, text := n.get(t, "/metrics"); !strings.Contains(text, `xdsrelay_tls_certificate_not_after_timestamp_seconds{use="upstream"} `) ||
+					!strings.Contains(text, `xdsrelay_tls_certificate_not_before_timestamp_seconds{use="upstream"} `) {
 					t.Error("no metric tells how long the certificate of this node is good")
 				}
 				return
@@ -393,10 +393,10 @@ func TestConnectionAgeOverTLS(t *testing.T) {
 		change := func(i int) { origin.Set("shop", xdstest.Cluster("a", time.Duration(i)*time.Second)) }
 		change(1)
 		cfg := testConfig()
-		cfg.Origin.Addresses, cfg.Admin.Address = []string{origin.Addr()}, ""
-		cfg.Authorize = authorize.Any()
-		cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
-		cfg.Listen.MaxConnectionAge = time.Minute
+		cfg.Upstream.Addresses, cfg.Admin.Address = []string{origin.Addr()}, ""
+		cfg.Authorization.AllowAny = true
+		cfg.Listener = tlsListener(t, t.TempDir(), mesh)
+		cfg.Downstream.MaxConnectionAge = time.Minute
 		n := startWith(t, cfg, relay.Options{Listen: network.Listen, Dial: network.Dial})
 		var clients []*xdstest.Auto
 		for i := range 4 {

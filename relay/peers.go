@@ -56,7 +56,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("tier.peer.tls: %w", err)
 		}
-		both.ServerName, both.PeerIDs = cfg.TLS.ServerName, cfg.TLS.PeerIDs
+		both.ServerName, both.PeerIDs = cfg.TLS.ServerName, cfg.TLS.SPIFFEIDs
 		server, err := secure.NewServer(both, n.part(logs.Security))
 		if err != nil {
 			return nil, err
@@ -82,7 +82,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 func (n *Node) buildPeerServer() {
 	p := n.peers
 	alive := fanout.KeepaliveParams()
-	alive.MaxConnectionIdle = n.cfg.Limits.IdleTimeout // a stranger without the token has no stream
+	alive.MaxConnectionIdle = n.cfg.Downstream.IdleTimeout // a stranger without the token has no stream
 	options := append(n.fanout.ServerOptions(), grpc.KeepaliveParams(alive), grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.InTapHandle(p.door.admit))
 	if p.serving != nil {
 		options = append(options, grpc.Creds(p.serving))
@@ -109,7 +109,7 @@ func (p *peerPort) endUntrusted(log *slog.Logger) {
 		return
 	}
 	for _, from := range p.serving.EndUntrusted() {
-		log.Warn("a connection of another node was closed: its certificate is not good any more", "peer", from.String())
+		log.Warn("peer connection closed: the certificate is no longer valid", "peer", from.String())
 	}
 }
 
@@ -129,7 +129,7 @@ func (d *door) handshakeFailed(from net.Addr, err error) {
 	word, hint := secure.Why(err)
 	d.rejections.Add(rejection.Peer, rejection.TLS(word))
 	if more, due := d.failures.Next(time.Now(), logPause); due {
-		d.log.Warn("a connection to the peer port failed in the TLS handshake", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
+		d.log.Warn("TLS handshake on the peer port failed", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
 	}
 }
 
@@ -167,7 +167,7 @@ func (c tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[st
 func (tokenCredentials) RequireTransportSecurity() bool { return false }
 
 // errNoToken says nothing of what would be right.
-var errNoToken = status.Error(codes.Unauthenticated, "this port is for the nodes of the tier: expected its token")
+var errNoToken = status.Error(codes.Unauthenticated, "the peer port requires the tier's token")
 
 // logPause is between two lines about calls that were refused.
 const logPause = time.Minute
@@ -189,7 +189,7 @@ func (d *door) admit(ctx context.Context, call *tap.Info) (context.Context, erro
 		if p, ok := peer.FromContext(ctx); ok {
 			from = p.Addr.String()
 		}
-		d.log.Warn("a call on the peer port was refused: it lacks the token of the tier", "peer", from, "method", call.FullMethodName, "more_since_last", more)
+		d.log.Warn("peer call refused: missing or wrong token of the tier", "peer", from, "method", call.FullMethodName, "more_since_last", more)
 	}
 	return nil, errNoToken
 }

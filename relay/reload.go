@@ -133,7 +133,7 @@ func (n *Node) changeLimits(cfg *config.Config) (func(), error) {
 
 // changeIntervals takes new minimum intervals. Changes that wait are sent.
 func (n *Node) changeIntervals(cfg *config.Config) (func(), error) {
-	intervals := cfg.Listen.MinIntervals()
+	intervals := cfg.Downstream.MinIntervals()
 	return func() { n.pool.SetIntervals(intervals) }, nil
 }
 
@@ -146,7 +146,7 @@ func (n *Node) changeLevels(cfg *config.Config) (func(), error) {
 }
 
 // errNoSource is returned by Reload where the configuration is the caller's own.
-var errNoSource = errors.New("the configuration of this node comes from nowhere that it could be read from again")
+var errNoSource = errors.New("this node has no configuration file to reload")
 
 // Reload reads the configuration again and puts into force what of it may change
 // while the node runs. No stream ends by it. Where there is a mistake nothing
@@ -165,7 +165,7 @@ func (n *Node) Reload() (ops.Settings, error) {
 		}
 		s.state.Refused = err.Error()
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "rejected")))
-		n.log.Error("the configuration is refused, and what was in force stays so", "error", err)
+		n.log.Error("configuration rejected; the previous one stays active", "error", err)
 	}
 	return s.state, err
 }
@@ -179,9 +179,9 @@ func (n *Node) reloadLocked() error {
 	}
 	cfg := config.Running(s.first, read)
 	_, restart := config.Changes(s.first, read)
-	if slices.ContainsFunc(restart, saysWhoClientsAre) && !slices.Equal(s.current.Authorize, read.Authorize) {
-		cfg.Authorize = s.current.Authorize
-		restart = append(restart, "authorize")
+	if slices.ContainsFunc(restart, saysWhoClientsAre) && !slices.Equal(s.current.Authorization.Policy(), read.Authorization.Policy()) {
+		cfg.Authorization.Rules, cfg.Authorization.AllowAny = s.current.Authorization.Rules, s.current.Authorization.AllowAny
+		restart = append(restart, "authorization.rules")
 	}
 	live, _ := config.Changes(s.current, cfg)
 	var steps []func()
@@ -196,7 +196,7 @@ func (n *Node) reloadLocked() error {
 	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
 	s.state.Refused, s.state.RefusedAt, s.state.Restart = "", time.Time{}, restart
 	if waiting && len(restart) > 0 {
-		n.log.Warn("fields of the configuration have changed that only a restart puts into force", "fields", restart)
+		n.log.Warn("configuration fields changed that require a restart", "fields", restart)
 	}
 	if len(live) == 0 {
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "unchanged")))
@@ -207,16 +207,16 @@ func (n *Node) reloadLocked() error {
 	}
 	s.current, s.state.Read = cfg, time.Now()
 	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
-	n.log.Info("the configuration has changed", "fields", live)
+	n.log.Info("configuration changed", "fields", live)
 	return nil
 }
 
-// saysWhoClientsAre tells whether a field of the configuration is one by which ports
-// find out who their clients are. The rules of authorize are written for the ports that
-// stand beside them: with others they could let in everybody, or nobody, so that they
-// wait with these for a restart.
+// saysWhoClientsAre reports whether a field of the configuration is one by which ports
+// identify their clients. The rules of authorization are written for the ports of the
+// same file: on other ports they could allow every client, or none. So both take effect
+// together, with a restart.
 func saysWhoClientsAre(field string) bool {
-	return field == "listeners" || strings.HasPrefix(field, "listen.tls.") || strings.HasPrefix(field, "rest.tls.")
+	return field == "listeners" || strings.HasPrefix(field, "listener.tls.") || strings.HasPrefix(field, "rest.tls.")
 }
 
 // Settings tells what became of the node's configuration.

@@ -147,7 +147,7 @@ func (u untrusted) Error() string { return u.GRPCStatus().String() }
 
 // GRPCStatus returns the status for the client.
 func (u untrusted) GRPCStatus() *status.Status {
-	return status.New(codes.Unauthenticated, "the certificate of this client is not good any more: "+u.reason.Error())
+	return status.New(codes.Unauthenticated, "the client's certificate is no longer valid: "+u.reason.Error())
 }
 
 // Rejected reports whether err is a rejection by a Gate, which has counted it.

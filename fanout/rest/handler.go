@@ -32,9 +32,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// Browsers send an Origin header with every POST, and xDS clients never do. Otherwise a web
 		// site could point a host name at this node (DNS rebinding) and read the configuration
 		// through the browser of a user.
-		a = refuse(codes.PermissionDenied, http.StatusForbidden, "the request comes from a web page: it has an Origin header")
+		a = refuse(codes.PermissionDenied, http.StatusForbidden, "requests of web pages are refused: the request has an Origin header")
 	case t == nil:
-		a = refuse(codes.NotFound, http.StatusNotFound, "nothing is served at this path: expected that of a type, such as /v3/discovery:clusters")
+		a = refuse(codes.NotFound, http.StatusNotFound, "unknown path: expected the path of a type, such as /v3/discovery:clusters")
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		a = refuse(codes.Unimplemented, http.StatusMethodNotAllowed, "the method is "+r.Method+", expected POST")
@@ -63,7 +63,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, by authz.Client) (
 		err = nil
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		s.cfg.Limits.Count(limit.MessageSize, r.RemoteAddr, "a poll is larger than rest.max_receive_size")
+		s.cfg.Limits.Count(limit.MessageSize, r.RemoteAddr, "a poll is larger than limits.max_rest_request_size")
 		a := refuse(codes.ResourceExhausted, http.StatusRequestEntityTooLarge,
 			"the body has more than "+strconv.FormatInt(s.cfg.MaxReceiveBytes, 10)+" bytes")
 		a.rejection = "" // the limit has counted it
@@ -71,7 +71,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, by authz.Client) (
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(codes.DeadlineExceeded, http.StatusRequestTimeout, "the body did not come within "+s.cfg.ReadTimeout.String())
+		return nil, refuse(codes.DeadlineExceeded, http.StatusRequestTimeout, "the body did not arrive within "+s.cfg.ReadTimeout.String())
 	case err != nil:
 		return nil, refuse(codes.InvalidArgument, http.StatusBadRequest, "the body is cut off")
 	}

@@ -64,10 +64,10 @@ func (a Access) trusted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.StillTrusted(r); err != nil {
 			if a.Refused != nil {
-				a.Refused(r, ReasonUntrusted, "the certificate is not good any more: "+err.Error())
+				a.Refused(r, ReasonUntrusted, "the certificate is no longer valid: "+err.Error())
 			}
 			w.Header().Set("Connection", "close") // another one may come with a better certificate
-			http.Error(w, "the certificate of this connection is not good any more", http.StatusForbidden)
+			http.Error(w, "the certificate of this connection is no longer valid", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -82,7 +82,7 @@ func (a Access) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		is := a.roleOf(r)
 		if is == noRole && !open[r.URL.Path] {
-			a.refuse(w, r, http.StatusUnauthorized, ReasonToken, "no token that this port takes: programs show theirs in the header Authorization (scheme Bearer), browsers as the password")
+			a.refuse(w, r, http.StatusUnauthorized, ReasonToken, "missing or unknown token: send it as \"Authorization: Bearer TOKEN\", or as the password in a browser")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), roleKey{}, is)))
@@ -126,7 +126,7 @@ func (a Access) operators(next http.HandlerFunc) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if is, _ := r.Context().Value(roleKey{}).(role); is != operator {
-			a.refuse(w, r, http.StatusForbidden, ReasonReadOnly, "the token is one to read with: expected that of an operator")
+			a.refuse(w, r, http.StatusForbidden, ReasonReadOnly, "the token has read access only: expected an operator's token")
 			return
 		}
 		next(w, r)
