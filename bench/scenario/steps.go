@@ -182,8 +182,8 @@ func (r *runner) storm(ctx context.Context, s Step) (took, error) {
 		result <- err
 	}()
 	elapsed, err := r.bed.fleet.storm(ctx, storm, syncTimeout)
-	if err = errors.Join(err, <-result); err != nil {
-		return took{}, err
+	if failed := errors.Join(err, <-result); failed != nil {
+		return took{}, failed
 	}
 	_, err = r.bed.fleet.await(ctx, changed.Revision, &change, syncTimeout)
 	return took{time: elapsed, changes: 1}, err
