@@ -208,7 +208,7 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelWarning, "stale", fmt.Sprintf("Node %s serves the last known good state of %s, which the origin has not confirmed", a.Node, count(k.Stale, "key")), "", time.Time{})
 	}
 	if k.Held > 0 {
-		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; 'xdsrelay release KEY' does them", a.Node, count(k.Held, "key")), "", time.Time{})
+		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; 'xdsrelay removals approve KEY' does them", a.Node, count(k.Held, "key")), "", time.Time{})
 	}
 	if a.NotReady != "" && a.NotReady != "draining" {
 		add(levelError, "node", fmt.Sprintf("Node %s is not ready for clients", a.Node), a.NotReady, time.Time{})

@@ -64,7 +64,7 @@ func TestWarnings(t *testing.T) {
 		"warning config Node a has to be restarted for a part of its configuration | listen.address",
 		"warning node Node a cannot find out who is in the tier, and goes by what was so then | ",
 		"warning stale Node a serves the last known good state of 1 key, which the origin has not confirmed | ",
-		"warning held Node a holds back removals of 3 keys; 'xdsrelay release KEY' does them | ",
+		"warning held Node a holds back removals of 3 keys; 'xdsrelay removals approve KEY' does them | ",
 		"warning origin Node b cannot reach a server of the control plane | 10.0.0.2:1: refused",
 		"warning certificate The certificate of node c for listen ends at 1970-01-01T01:00:00Z, and has not been renewed | ",
 		"warning types Clients of node c ask for types that the control plane seems not to know; it ends the streams on which it is asked for them | x.Y",
