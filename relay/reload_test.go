@@ -245,7 +245,7 @@ func TestReloadNothing(t *testing.T) {
 	cfg.Origin.Directory = t.TempDir()
 	cfg.Origin.Addresses = nil
 	n := start(t, cfg)
-	if _, err := n.Reload(); err == nil || !strings.Contains(err.Error(), "nowhere") {
+	if _, err := n.Reload(); err == nil || !strings.Contains(err.Error(), "no source") {
 		t.Errorf("Reload: %v", err)
 	}
 }

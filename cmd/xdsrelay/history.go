@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/cache"
 	"xdsrelay/relay/ops"
 )
 
@@ -102,9 +101,9 @@ func pickHistory(h *ops.History, on string) (*ops.NodeHistory, error) {
 }
 
 // sources say in a table where an update came from.
-var sources = map[cache.Cause]string{
-	cache.CauseOrigin: "upstream", cache.CauseOwner: "owner", cache.CauseRestored: "last known good",
-	cache.CauseExpired: "TTL expired", cache.CauseKept: "kept for references", cache.CauseReleased: "removals approved",
+var sources = map[string]string{
+	"origin": "upstream", "owner": "owner", "restored": "last known good",
+	"expired": "TTL expired", "kept": "kept for references", "released": "removals approved",
 }
 
 func printHistory(w io.Writer, h *ops.NodeHistory, wide bool, now time.Time) {
@@ -115,7 +114,7 @@ func printHistory(w io.Writer, h *ops.NodeHistory, wide bool, now time.Time) {
 	rows := [][]string{header}
 	for _, t := range h.Types {
 		for _, p := range t.Versions {
-			version, digest, from := p.Version, p.Digest, sources[p.Cause]
+			version, digest, from := p.Version, p.Digest, sources[string(p.Cause)]
 			if p.Source != "" {
 				from += " " + p.Source
 			}

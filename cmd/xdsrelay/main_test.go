@@ -98,7 +98,7 @@ func TestUsage(t *testing.T) {
 		{"explain --offline --node-file " + documents, 2, "xdsrelay: node file: is neither JSON nor YAML: line 18, column 1: one more YAML document"},
 		{"migrate " + deep, 2, "xdsrelay: " + deep + ":1:1: nested more than"},
 		{"migrate " + documents, 2, "xdsrelay: " + documents + ":18:1: one more YAML document begins here"},
-		{"explain --offline --node-file " + writeFile(t, "bad.bin", "\xff\x00"), 2, "xdsrelay: node file: is no text, expected JSON or YAML\n"},
+		{"explain --offline --node-file " + writeFile(t, "bad.bin", "\xff\x00"), 2, "xdsrelay: node file: is not text, expected JSON or YAML\n"},
 		{"explain --offline --node-file " + node + " --key-expression node.metadata.team", 1, "xdsrelay: the client is refused\n"},
 		{"explain --offline --node-file " + node + " --key-expression 1", 2, "xdsrelay: the configuration has 1 error:\n--key-expression: aggregation.rules[0].key: "},
 		{"explain --offline --node-file " + node + " --key-expression node.id --peer-file " + broken, 2, "xdsrelay: peer file: "},

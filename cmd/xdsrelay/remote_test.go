@@ -114,7 +114,7 @@ func TestRemote(t *testing.T) {
 		if code != 0 || !strings.Contains(stdout, "closes 1 stream over 20s, and exits") {
 			t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
 		}
-		if code, _, stderr := command(t, "drain", "--admin", admin); code != 1 || !strings.Contains(stderr, "draining already") {
+		if code, _, stderr := command(t, "drain", "--admin", admin); code != 1 || !strings.Contains(stderr, "already draining") {
 			t.Errorf("once more: exit code %d: %s", code, stderr)
 		}
 		client.Cancel() // otherwise the node waits for it

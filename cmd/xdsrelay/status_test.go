@@ -212,7 +212,7 @@ func TestStatusWarns(t *testing.T) {
 	for _, args := range [][]string{{"status"}, {"status", "envoy-1"}} {
 		xdstest.Eventually(t, "status to say that there is no stream to the origin", func() bool {
 			_, stdout, stderr := command(t, append(args, "--admin", admin)...)
-			return strings.Contains(stdout, "envoy-1") && strings.Contains(stderr, "has no stream for 1 key; clients keep what they have, for ") &&
+			return strings.Contains(stdout, "envoy-1") && strings.Contains(stderr, "has no upstream stream for 1 key (for ") &&
 				strings.Contains(stderr, "connection refused")
 		})
 	}

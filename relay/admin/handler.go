@@ -70,18 +70,18 @@ type page struct {
 func pages(cfg Config) []page {
 	v := &watcher{cfg: cfg}
 	return append([]page{
-		{"/healthz", "", "answers 200 while the process lives", cfg.healthz, nil},
-		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise; verbose adds what else is wrong with it", cfg.readyz, []string{paramVerbose}},
+		{"/healthz", "", "200 while the process runs", cfg.healthz, nil},
+		{"/readyz", "", "200 while the node is ready for clients, otherwise 503 with the reason; verbose adds the warnings of the node", cfg.readyz, []string{paramVerbose}},
 		{"/metrics", "", "metrics in the Prometheus format", scrapes(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}), []string{paramMetric}},
-		{"/debug/keys", "", "the aggregation keys: upstream state and tables", cfg.keys, []string{ops.ParamKey}},
-		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected", cfg.streams, []string{ops.ParamKey, paramNode, paramState}},
-		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origins, nil},
-		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check, nil},
-		{"/log", "", "the levels of the log, by part", cfg.logLevels, nil},
-		{"/config", "", "what became of the configuration: when it was read, what was refused, what waits for a restart", cfg.settings, nil},
-		{"/tier/members", "", "the nodes of the tier, how they are, and what is wrong with them", v.nodes, nil},
-		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them", cfg.Tier.keys, []string{ops.ParamKey}},
-		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key", cfg.Tier.owner, []string{ops.ParamKey}},
+		{"/debug/keys", "", "the aggregation keys of this node: upstream state and tables", cfg.keys, []string{ops.ParamKey}},
+		{"/debug/streams", "", "the clients of this node: versions sent, acknowledged (ACK) and rejected (NACK)", cfg.streams, []string{ops.ParamKey, paramNode, paramState}},
+		{"/debug/origin", "", "the upstreams of this node, and their problems", cfg.origins, nil},
+		{"/debug/check", "", "consistency check of the state; 500 if it fails. Reads the whole cache", cfg.check, nil},
+		{"/log", "", "the log levels, by part", cfg.logLevels, nil},
+		{"/config", "", "the active configuration: time of the last load, rejected changes, and fields that need a restart", cfg.settings, nil},
+		{"/tier/members", "", "the nodes of the tier, their states, and the warnings", v.nodes, nil},
+		{"/tier/keys", "", "the keys on all nodes: owner, followers and problems", cfg.Tier.keys, []string{ops.ParamKey}},
+		{"/tier/owner", "/tier/owner?key=KEY", "the owner of a key", cfg.Tier.owner, []string{ops.ParamKey}},
 		{profiles, "", "profiles of the process, for go tool pprof", pprof.Index, []string{"debug", "gc", "seconds"}},
 		{profiles + "cmdline", "", "the command line, without passwords", commandLine(os.Args), nil},
 		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile", pprof.Profile, []string{"seconds"}},
@@ -160,7 +160,7 @@ func (cfg Config) healthz(w http.ResponseWriter, _ *http.Request) { writeText(w,
 func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := cfg.Ready(); err != nil {
 		if cfg.Access.asksToken(r) {
-			err = errors.New("with a token this page says why")
+			err = errors.New("send a token to see the reason")
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -25,8 +25,8 @@ a { font-family: ui-monospace, monospace; }
 {{range .Pages}}<tr><td><a href="{{.Link}}">{{.Path}}</a></td><td>{{.Text}}</td></tr>
 {{end}}</table>
 <p>The pages of <code>/debug/</code> that show state are JSON with <a href="/debug/keys?format=json">?format=json</a> or <code>Accept: application/json</code>.</p>
-<p>A POST to <code>{{.ClientStatus}}</code> (a ClientStatusRequest as JSON, <code>{}</code> for everything) tells who has what, as the client status discovery service does.</p>
-<p>Orders are POSTs with the header <code>{{.RequestHeader}}: 1</code>, as <code>xdsrelay drain</code> and <code>xdsrelay removals approve KEY</code> send them: <code>/drain</code> ends the node as SIGTERM does, <code>/release?key=</code> does the removals of a key that are held back, <code>/config/reload</code> reads the configuration again, <code>/reconnect</code> ends the pauses before the next attempts at control planes, <code>/log/level?part=&amp;level=</code> changes what is logged. <code>/tier/explain</code> says which key the Node in its body (as JSON) gets, and which node owns that.</p>
+<p>A POST to <code>{{.ClientStatus}}</code> (a ClientStatusRequest as JSON, <code>{}</code> for everything) returns the status of all clients, as the client status discovery service (CSDS) does.</p>
+<p>Operations are POSTs with the header <code>{{.RequestHeader}}: 1</code>; <code>xdsrelay drain</code> and <code>xdsrelay removals approve KEY</code> send them. <code>/drain</code> drains the node as SIGTERM does, <code>/release?key=</code> approves the held removals of a key, <code>/config/reload</code> reloads the configuration, <code>/reconnect</code> ends the backoff before the next attempts at control planes, and <code>/log/level?part=&amp;level=</code> changes a log level. <code>/tier/explain</code> explains which key the Node in its body (as JSON) gets, and which node owns the key.</p>
 </body>
 </html>
 `))

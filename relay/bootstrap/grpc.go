@@ -56,10 +56,10 @@ func GRPC(o Options) ([]byte, error) {
 		return nil, err
 	}
 	if o.TLS.ServerName != "" {
-		return nil, errors.New("gRPC clients take the name of the server's certificate from its address, and cannot be told another one")
+		return nil, errors.New("gRPC clients verify the server's certificate by its address; another name is not possible")
 	}
 	if o.SotW {
-		return nil, errors.New("gRPC clients choose no variant: they always speak the state of the world")
+		return nil, errors.New("gRPC clients always use the state-of-the-world variant")
 	}
 	for _, f := range o.Features {
 		if !slices.Contains(Features, f) {
