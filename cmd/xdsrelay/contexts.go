@@ -69,7 +69,8 @@ func readContexts(env []string) (contexts, error) {
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c); err != nil && len(bytes.TrimSpace(text)) > 0 {
 		return c, usageError{fmt.Errorf("contexts: %s: %s", c.path, yaml.FormatError(err, false, false))}
 	}
-	return c, c.check()
+	err = c.check()
+	return c, err
 }
 
 // check returns what is wrong with the contexts, and makes their paths absolute.

@@ -74,7 +74,7 @@ func defaultOf(field string) string {
 			return ""
 		}
 	}
-	if text, ok := at.Interface().(encoding.TextMarshaler); ok {
+	if text, ok := reflect.TypeAssert[encoding.TextMarshaler](at); ok {
 		value, _ := text.MarshalText()
 		return string(value)
 	}

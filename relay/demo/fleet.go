@@ -131,7 +131,7 @@ func (f *fleet) verify(files *directory) (lacks []lack) {
 			case ok:
 				why = "has another version"
 			case trouble != nil:
-				why = "lacks it, and has no stream: " + trouble.Error()
+				why = "does not have the resource, and has no stream: " + trouble.Error()
 			default:
 				why = "does not have the resource"
 			}
