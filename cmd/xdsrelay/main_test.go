@@ -154,7 +154,7 @@ func TestExplain(t *testing.T) {
 	peer := writeFile(t, "peer.json", `{"authenticated": true, "spiffe_id": "spiffe://x/y"}`)
 
 	code, stdout, stderr := command(t, "explain", "--offline", "--node-file", node)
-	if code != 0 || !strings.Contains(stdout, "default  chosen ") || !strings.Contains(stdout, "\nkey: web\n") {
+	if code != 0 || !strings.Contains(stdout, "default   chosen ") || !strings.Contains(stdout, "\nkey: web\n") {
 		t.Errorf("table: exit code %d\n%s%s", code, stdout, stderr)
 	}
 

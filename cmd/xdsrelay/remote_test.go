@@ -89,8 +89,8 @@ func TestRemote(t *testing.T) {
 		{"diff --admin " + admin, 2, "", "xdsrelay: expected one CLIENT; 'xdsrelay status' lists"},
 		{"status a b --admin " + admin, 2, "", "xdsrelay: expected at most one CLIENT, got a b"},
 		{"status --type XDS --admin " + admin, 2, "", "xdsrelay: --type: got \"XDS\""},
-		{"status --state bad --admin " + admin, 2, "", "xdsrelay: --state: got \"bad\", expected some of"},
-		{"status --fail-on bad --admin " + admin, 2, "", "xdsrelay: --fail-on: got \"bad\", expected some of"},
+		{"status --state bad --admin " + admin, 2, "", "xdsrelay: --state: got \"bad\", expected synced"},
+		{"status --fail-on bad --admin " + admin, 2, "", "xdsrelay: --fail-on: got \"bad\", expected synced"},
 		{"status n --wait --admin " + admin, 2, "", "xdsrelay: --wait selects among all clients"},
 		{"status n --key test-cluster --admin " + admin, 2, "", "xdsrelay: --key selects among all clients"},
 		{"status --resources --admin " + admin, 2, "", "xdsrelay: --resources needs a CLIENT"},
@@ -118,13 +118,22 @@ func TestRemote(t *testing.T) {
 			t.Errorf("once more: exit code %d: %s", code, stderr)
 		}
 		client.Cancel() // otherwise the node waits for it
-		if code, stdout, stderr := command(t, "drain", "--wait", "--timeout", "30s", "--admin", admin); code != 0 || stdout != "the node has exited\n" {
-			t.Errorf("with --wait: exit code %d: %s%s", code, stdout, stderr)
-		}
 		if code := p.wait(t); code != 0 || !strings.Contains(p.log.String(), "msg=stopped") {
 			t.Errorf("the node ended with %d:\n%s", code, p.log)
 		}
 	})
+}
+
+// TestDrainWaits: drain --wait returns when the node has exited.
+func TestDrainWaits(t *testing.T) {
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", t.TempDir())
+	code, stdout, stderr := command(t, "drain", "--wait", "--timeout", "30s", "--admin", p.address(t, "admin"))
+	if code != 0 || !strings.Contains(stdout, "is draining") || !strings.HasSuffix(stdout, "\nthe node has exited\n") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	if code := p.wait(t); code != 0 {
+		t.Errorf("the node ended with %d:\n%s", code, p.log)
+	}
 }
 
 // closing is the address of a server that reads what is asked and ends the connection
