@@ -34,7 +34,7 @@ CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 COLLECTOR := .bin/otelcol-v0.162.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages man fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -178,6 +178,10 @@ pages: ## write again the pages that are made from the code, which tests compare
 	$(GO) $(TEST) ./relay/conformance ./relay/hostile/amplify ./bench/scenario -run TestPage -count 1 -args -update
 	$(GO) $(TEST) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence ./relay/cache/link -run TestTransitions -count 1 -args -update
 	$(GO) $(TEST) ./cmd/xdsrelay -count 1 -args -update
+
+man: ## write man pages to bin/man, and scripts that complete commands in shells to bin/completions
+	mkdir -p bin
+	$(GO) $(TEST) ./cmd/xdsrelay -run '^TestPages$$' -count 1 -args -pages $(CURDIR)/bin
 
 vet: ## run go vet, on the end-to-end tests too
 	$(GO) vet $(NOPGO) ./...

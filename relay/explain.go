@@ -52,7 +52,7 @@ func NodeJSON(text []byte) ([]byte, error) {
 		return text, nil // mistakes in it are reported as those of JSON
 	}
 	if !utf8.Valid(text) {
-		return nil, errors.New("is no text, expected JSON or YAML")
+		return nil, errors.New("is not text, expected JSON or YAML")
 	}
 	out, err := yamlpos.ToJSON(text, yamlpos.Limits{Bytes: 16 * maxNodeFile, Values: maxNodeFile})
 	if err != nil {

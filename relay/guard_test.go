@@ -84,7 +84,7 @@ func TestHeldRemovalsAreShown(t *testing.T) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}
-	if _, keys := n.get(t, "/debug/keys"); !strings.Contains(keys, "3 (2 removals held)") {
+	if _, keys := n.get(t, "/debug/keys"); !strings.Contains(keys, "3 (2 held removals)") {
 		t.Errorf("the page of keys does not show them:\n%s", keys)
 	}
 	// Clients do not wait for the log.

@@ -146,7 +146,7 @@ func (n *Node) changeLevels(cfg *config.Config) (func(), error) {
 }
 
 // errNoSource is returned by Reload where the configuration is the caller's own.
-var errNoSource = errors.New("this node has no configuration file to reload")
+var errNoSource = errors.New("this node has no source from which it can reload its configuration")
 
 // Reload reads the configuration again and puts into force what of it may change
 // while the node runs. No stream ends by it. Where there is a mistake nothing

@@ -289,7 +289,7 @@ func TestReloadNothing(t *testing.T) {
 	cfg.Upstream.Directory = t.TempDir()
 	cfg.Upstream.Addresses = nil
 	n := start(t, cfg)
-	if _, err := n.Reload(); err == nil || !strings.Contains(err.Error(), "nowhere") {
+	if _, err := n.Reload(); err == nil || !strings.Contains(err.Error(), "no source") {
 		t.Errorf("Reload: %v", err)
 	}
 }

@@ -75,7 +75,7 @@ func (n *Node) Drain() error {
 		}
 	})
 	if !first {
-		return errors.New("the node is draining already")
+		return errors.New("the node is already draining")
 	}
 	return nil
 }

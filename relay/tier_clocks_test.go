@@ -40,7 +40,7 @@ func TestClocksThatDiffer(t *testing.T) {
 		})
 		return n
 	}
-	const behind, ahead = "The clock of node b is 1h0m0s behind that of node a", "The clock of node c is 10m0s ahead of that of node a"
+	const behind, ahead = "The clock of node b is 1h0m0s behind node a", "The clock of node c is 10m0s ahead of node a"
 	nodes := []running{run("a", 0), run("b", -time.Hour-900*time.Millisecond), run("c", 10*time.Minute+900*time.Millisecond)}
 	for _, n := range nodes {
 		for _, page := range []string{"/readyz?verbose", "/tier/members"} {

@@ -50,7 +50,7 @@ func TestNodesThatDiffer(t *testing.T) {
 				cfg.Upstream.Addresses = append(cfg.Upstream.Addresses, "127.0.0.1:99")
 			}
 		})
-		const want = "warning Node a has a different configuration than node b, in settings that must be equal on all nodes: aggregation, upstream.addresses"
+		const want = "warning Node a has a config mismatch with node b: aggregation, origin.addresses"
 		for _, node := range []string{"a", "c"} {
 			xdstest.Eventually(t, "the difference to be told", func() bool {
 				_, wrong := w.nodesNow(node)
@@ -62,7 +62,7 @@ func TestNodesThatDiffer(t *testing.T) {
 				told.WriteString(text)
 			}
 			if text := told.String(); strings.Contains(text, "hidden") || strings.Contains(text, "secret rule") || !strings.Contains(text, `section="aggregation"`) ||
-				!strings.Contains(text, "\nok\n") || !strings.Contains(text, "\nwarning: Node a has a different configuration than node b") {
+				!strings.Contains(text, "\nok\n") || !strings.Contains(text, "\nwarning: Node a has a config mismatch with node b") {
 				t.Errorf("node %s tells\n%s", node, text)
 			}
 		}

@@ -24,7 +24,7 @@ func TestTwoTiersOfOnePrefix(t *testing.T) {
 		want     string
 	}{
 		{"two tokens", true, [2]string{"xdsrelay", "xdsrelay"}, "sees nodes of another tier in Redis under its own prefix"},
-		{"no token", false, [2]string{"xdsrelay", "xdsrelay"}, "has a different configuration than node"},
+		{"no token", false, [2]string{"xdsrelay", "xdsrelay"}, "has a config mismatch with node"},
 		{"two prefixes", true, [2]string{"one", "two"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestTwoTiersOfOnePrefix(t *testing.T) {
 				}
 				xdstest.Eventually(t, "the other tier to be reported", func() bool {
 					text := says()
-					return strings.Contains(text, test.want) && strings.Contains(text, "its own tier.redis.prefix")
+					return strings.Contains(text, test.want) && strings.Contains(text, "set another tier.redis.prefix")
 				})
 			}
 		})

@@ -6,53 +6,78 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"xdsrelay/relay/ops"
 )
 
-// What lists the things that commands are about.
+// The commands that list possible arguments.
 const (
 	keysHint    = "'xdsrelay keys' lists the keys"
 	clientsHint = "'xdsrelay status' lists the clients"
 )
 
-// one takes one argument, and says what it is and how to find it where it is missing.
-func one(what, hint string) cobra.PositionalArgs {
+// one accepts exactly one argument. The error names it, and the command that lists possible values.
+func one(name, hint string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return fmt.Errorf("expected one %s; %s", what, hint)
+			return fmt.Errorf("expected one %s; %s", name, hint)
 		}
 		return nil
 	}
 }
 
-// atMostOne takes an argument, or none.
-func atMostOne(what string) cobra.PositionalArgs {
+// atMostOne accepts one argument or none.
+func atMostOne(name string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return fmt.Errorf("expected one %s at most, got %s", what, strings.Join(args, " "))
+			return fmt.Errorf("expected at most one %s, got %s", name, strings.Join(args, " "))
 		}
 		return nil
 	}
 }
 
-// noSuchCommand refuses a word that is no command, and names those that are spelt nearly so.
+// noSuchCommand rejects a word that is not a command, and suggests similar commands.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		text += "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return errors.New(text)
+	return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean("", cmd.SuggestionsFor(args[0])))
 }
 
-// checkType tells whether --type names a type; it may be left out.
+// flagError adds similar flags to the error about an unknown one.
+func flagError(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	// Cobra compares names of commands only.
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+	})
+	return fmt.Errorf("%w%s", err, didYouMean("--", names.SuggestionsFor(unknown.GetSpecifiedName())))
+}
+
+// didYouMean suggests names; empty without any.
+func didYouMean(prefix string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; did you mean " + prefix + strings.Join(names, " or "+prefix) + "?"
+}
+
+// checkType returns an error unless --type is empty or names a type.
 func checkType(name string) error {
 	if name != "" && ops.TypeURL(name) == "" {
 		return usageError{fmt.Errorf("--type: got %q, expected a type URL, its last part, or a name like CDS", name)}
 	}
 	return nil
+}
+
+// firstLine drops the lines that cobra adds to its errors.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }

@@ -9,27 +9,20 @@ import (
 	"xdsrelay/relay/bootstrap"
 )
 
-// newBootstrapCmd prints what clients need to find a relay.
+// newBootstrapCmd prints the bootstrap of a client.
 func (a *app) newBootstrapCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "bootstrap",
-		Short: "Print a bootstrap with which an Envoy or a gRPC client finds a relay",
-		Args:  noSuchCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
-		a.newBootstrapOfCmd("envoy", "Print the bootstrap of an Envoy, as YAML",
-			"Print the bootstrap of an Envoy, as YAML: it gets its listeners and clusters, and\n"+
-				"what these name, from the relay over one stream.",
+	return newParentCmd("bootstrap", "Print the bootstrap of an Envoy or gRPC client that connects to a relay",
+		a.newBootstrapOfCmd("envoy", "Print the bootstrap of an Envoy as YAML",
+			"Print the bootstrap of an Envoy as YAML. The Envoy gets its listeners and clusters, and\n"+
+				"all resources that these refer to, from the relay over one aggregated stream (ADS).",
 			"  xdsrelay bootstrap envoy --relay relay.example:18000 --node-id web-1 --node-cluster web > envoy.yaml\n"+
 				"  envoy -c envoy.yaml", bootstrap.Envoy),
-		a.newBootstrapOfCmd("grpc", "Print the bootstrap of a gRPC client, as JSON",
-			"Print the bootstrap of the xDS clients of the gRPC libraries, as JSON: for the\n"+
-				"file that the environment variable GRPC_XDS_BOOTSTRAP names.",
+		a.newBootstrapOfCmd("grpc", "Print the bootstrap of a gRPC client as JSON",
+			"Print the bootstrap of a gRPC client as JSON. The environment variable\n"+
+				"GRPC_XDS_BOOTSTRAP of the client names the file.",
 			"  xdsrelay bootstrap grpc --relay relay.example:18000 --node-id web-1 --node-cluster web > xds.json\n"+
 				"  GRPC_XDS_BOOTSTRAP=xds.json my-client", bootstrap.GRPC),
 	)
-	return cmd
 }
 
 // newBootstrapOfCmd prints the bootstrap of one kind of client.
@@ -41,10 +34,10 @@ func (a *app) newBootstrapOfCmd(use, short, long, example string, render func(bo
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example,
 		Args: cobra.NoArgs,
-		RunE: a.action(func(*cobra.Command) error {
+		RunE: a.action(func(*cobra.Command, []string) error {
 			o.SotW = variant == "sotw"
-			if variant != "" && variant != "sotw" && variant != "delta" {
-				return usageError{fmt.Errorf("the variant is %q, expected delta or sotw", variant)}
+			if use == "envoy" && variant != "sotw" && variant != "delta" {
+				return usageError{fmt.Errorf("--variant: got %q, expected delta or sotw", variant)}
 			}
 			text, err := render(o)
 			if err != nil {
@@ -55,27 +48,24 @@ func (a *app) newBootstrapOfCmd(use, short, long, example string, render func(bo
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&o.Addresses, "relay", nil, "`HOST:PORT` where the relay serves clients; several with commas")
-	flags.StringVar(&o.NodeID, "node-id", "", "`ID` of the client, another for each")
-	flags.StringVar(&o.Cluster, "node-cluster", "", "`NAME` of what the client is one of; by default the relay groups by it")
-	flags.StringVar(&o.Locality.Region, "region", "", "`REGION` that the client is in")
-	flags.StringVar(&o.Locality.Zone, "zone", "", "`ZONE` that the client is in")
-	flags.StringVar(&o.Locality.SubZone, "sub-zone", "", "`SUBZONE` that the client is in")
-	flags.BoolVar(&o.TLS.On, "tls", false, "TLS, which the flags below imply; alone, with the authorities of the client's system")
-	flags.StringVar(&o.TLS.CAFile, "ca", "", "`FILE` on the client with the authorities of the relay's certificate")
-	flags.StringVar(&o.TLS.CertFile, "cert", "", "`FILE` on the client with its certificate")
-	flags.StringVar(&o.TLS.KeyFile, "cert-key", "", "`FILE` on the client with the key of its certificate")
+	flags.StringSliceVar(&o.Addresses, "relay", nil, "`HOST:PORT` of the relay's port for clients; several separated by commas")
+	flags.StringVar(&o.NodeID, "node-id", "", "`ID` of the client, unique for each client")
+	flags.StringVar(&o.Cluster, "node-cluster", "", "cluster `NAME` of the client, from which the default rule computes the aggregation key")
+	flags.StringVar(&o.Locality.Region, "region", "", "`REGION` of the client")
+	flags.StringVar(&o.Locality.Zone, "zone", "", "`ZONE` of the client")
+	flags.StringVar(&o.Locality.SubZone, "sub-zone", "", "`SUBZONE` of the client")
+	flags.BoolVar(&o.TLS.On, "tls", false, "use TLS, and verify the relay with the CA certificates of the client's system or of --ca")
+	flags.StringVar(&o.TLS.CAFile, "ca", "", "`FILE` on the client with the CA certificates that verify the relay; enables TLS")
+	flags.StringVar(&o.TLS.CertFile, "cert", "", "`FILE` on the client with its certificate; enables TLS")
+	flags.StringVar(&o.TLS.KeyFile, "cert-key", "", "`FILE` on the client with the private key of its certificate; enables TLS")
 	if use == "grpc" {
-		flags.StringSliceVar(&o.Features, "server-features", nil, "`LIST` of "+strings.Join(bootstrap.Features, " and ")+", with commas: how clients handle errors (gRFC A88)")
+		flags.StringSliceVar(&o.Features, "server-features", nil, "`LIST` of "+strings.Join(bootstrap.Features, " and ")+", separated by commas: how clients handle errors (gRFC A88)")
 	}
 	if use == "envoy" {
-		flags.StringVar(&variant, "variant", "", "`delta|sotw`: the variant that the Envoy speaks, delta unless told otherwise")
-		flags.StringVar(&o.TLS.ServerName, "server-name", "", "`NAME` that the certificates of all relays are for; by default each is for its host in --relay")
+		flags.StringVar(&variant, "variant", "delta", "xDS `VARIANT` of the Envoy: delta or sotw")
+		flags.StringVar(&o.TLS.ServerName, "server-name", "", "`NAME` in the certificates of all relays (default: the host in --relay)")
 	}
-	for _, required := range []string{"relay", "node-id"} {
-		if err := cmd.MarkFlagRequired(required); err != nil {
-			panic(err) // the flags are defined just above
-		}
-	}
+	require(cmd, "relay")
+	require(cmd, "node-id")
 	return cmd
 }

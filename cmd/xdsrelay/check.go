@@ -12,26 +12,27 @@ import (
 	"xdsrelay/relay/config"
 )
 
-// newCheckCmd finds mistakes before a node does.
-func (a *app) newCheckCmd() *cobra.Command {
+// newConfigValidateCmd finds mistakes before a node does.
+func (a *app) newConfigValidateCmd() *cobra.Command {
 	var (
 		file    string
 		connect bool
 	)
 	cmd := &cobra.Command{
-		Use:   "check -c FILE",
-		Short: "Check a configuration and what it refers to",
-		Long: "Check a configuration file as run would read it, with environment variables and\n" +
-			"flags. Rules are compiled, the files of directory origins are read, and what fields\n" +
-			"refer to has to be usable here and now: certificates valid, directories readable,\n" +
-			"last_known_good.directory writable.\n\n" +
-			"With --connect, each control plane is connected to with TLS, and a stream of xDS\n" +
-			"is opened on it, on which nothing is asked for. In the Redis of a tier everything is\n" +
-			"tried that a node needs, under names of its own, which are removed.",
+		Use:   "validate -c FILE",
+		Short: "Validate a configuration file and everything that it refers to",
+		Long: "Validate a configuration file, with environment variables and flags, as 'xdsrelay run'\n" +
+			"reads it: compile the rules, read the files of upstream directories, and check that\n" +
+			"certificates are valid, directories are readable, and the directory of last known good\n" +
+			"is writable.\n\n" +
+			"With --connect, also connect to each control plane and open an xDS stream without\n" +
+			"subscribing to anything. In the Redis of a tier, run every operation that a node needs,\n" +
+			"on keys that the command removes afterwards.",
+		Example: "  xdsrelay config validate -c relay.yaml\n" +
+			"  xdsrelay config validate -c relay.yaml --connect",
 		Args: cobra.NoArgs,
-		RunE: a.action(func(cmd *cobra.Command) error {
-			in := config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true}
-			cfg, err := load(in)
+		RunE: a.action(func(cmd *cobra.Command, _ []string) error {
+			cfg, err := load(config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true})
 			if err != nil {
 				return err
 			}
@@ -51,17 +52,16 @@ func (a *app) newCheckCmd() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")
-	cmd.Flags().BoolVar(&connect, "connect", false, "connect to the control planes and Redis, with TLS where configured, and try them")
+	cmd.Flags().StringVarP(&file, "config", "c", "", configUsage)
+	cmd.Flags().BoolVar(&connect, "connect", false, "also connect to the control planes and Redis, and test them")
 	addSettings(cmd.Flags())
-	if err := cmd.MarkFlagRequired("config"); err != nil {
-		panic(err) // the flag is defined just above
-	}
+	require(cmd, "config")
+	exitCodes(cmd, "the configuration is valid", "a file, control plane or Redis that it refers to does not work", usuallyWrong)
 	return cmd
 }
 
-// whereIs says where an origin is.
-func whereIs(o config.Upstream) string {
+// whereIs returns the address of an upstream.
+func whereIs(o config.Origin) string {
 	if o.Directory != "" {
 		return "directory " + o.Directory
 	}
@@ -72,7 +72,7 @@ func whereIs(o config.Upstream) string {
 	return fmt.Sprintf("%s (%s, %s)", strings.Join(o.Addresses, ", "), o.Variant, secured)
 }
 
-// howToConnect says where a port for clients is, and what it asks of them.
+// howToConnect returns the address of a port for clients, and its security.
 func howToConnect(address string, t config.ServerTLS) string {
 	switch {
 	case !t.On():
@@ -117,18 +117,15 @@ func (a *app) printSummary(file string, cfg *config.Config) {
 		fmt.Fprintf(w, "  %s\t%s\n", labeled("clients", l.Name), howToConnect(l.Address, l.TLS))
 	}
 	if cfg.REST.Address != "" {
-		fmt.Fprintf(w, "  clients that poll\t%s\n", howToConnect(cfg.REST.Address, cfg.REST.TLS))
+		fmt.Fprintf(w, "  polling clients\t%s\n", howToConnect(cfg.REST.Address, cfg.REST.TLS))
 	}
-	for i, o := range cfg.AllUpstreams() {
+	fmt.Fprintf(w, "  upstream\t%s\n", whereIs(cfg.Origin))
+	for _, o := range cfg.Origins {
 		serves := slices.Clone(o.Types)
 		for _, a := range o.Authorities {
 			serves = append(serves, "xdstp://"+a+"/")
 		}
-		only := ""
-		if i > 0 {
-			only = " for " + strings.Join(serves, ", ")
-		}
-		fmt.Fprintf(w, "  %s\t%s%s\n", labeled("upstream", o.Name), whereIs(o.Upstream), only)
+		fmt.Fprintf(w, "  upstream %s\t%s for %s\n", o.Name, whereIs(o.Origin), strings.Join(serves, ", "))
 	}
 	for i, rule := range cfg.Aggregation.Rules {
 		label, match := "", rule.Match
@@ -136,21 +133,21 @@ func (a *app) printSummary(file string, cfg *config.Config) {
 			label = "rules"
 		}
 		if match == "" {
-			match = "all"
+			match = "all clients"
 		}
 		fmt.Fprintf(w, "  %s\t%s: key %s for %s\n", label, rule.Name, strings.Join(strings.Fields(rule.Key), " "), strings.Join(strings.Fields(match), " "))
 	}
 	if t := cfg.Tier; t.On() {
-		by := "by Redis" // not the URL, which may hold a password
-		if len(t.Nodes) > 0 {
-			by = "of " + strings.Join(t.Nodes, ", ")
+		by := "Redis" // not the URL, which may hold a password
+		if len(t.Members) > 0 {
+			by = strings.Join(t.Members, ", ")
 		}
-		fmt.Fprintf(w, "  tier\t%s; peers connect to %s\n", by, t.Peer.Address)
+		fmt.Fprintf(w, "  tier\t%s; peer address %s\n", by, t.Peer.Address)
 	}
 	admin := cfg.Admin.Address
 	if admin == "" {
-		admin = "off"
+		admin = "disabled"
 	}
 	fmt.Fprintf(w, "  admin\t%s\n", admin)
-	_ = w.Flush() // standard output; there is nobody else to tell
+	_ = w.Flush() // standard output; an error cannot be reported elsewhere
 }

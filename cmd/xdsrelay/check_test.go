@@ -8,9 +8,9 @@ import (
 	"xdsrelay/shard/redistest"
 )
 
-// TestCheckConnect: check contacts the control plane and Redis only with --connect, and then says
-// what works and what does not.
-func TestCheckConnect(t *testing.T) {
+// TestValidateConnect: config validate contacts the control plane and Redis only with --connect, and
+// then reports errors.
+func TestValidateConnect(t *testing.T) {
 	origin := xdstest.NewOrigin(t)
 	network := xdstest.NewNetwork(t, origin.Addr())
 	network.Refuse()
@@ -36,12 +36,12 @@ func TestCheckConnect(t *testing.T) {
 		{"--connect --upstream " + origin.Addr() + tier + "redis://" + closed, 1, "ok: ", "tier.redis: "},
 		{"--upstream " + closed + " --peer 127.0.0.1:18001", exitUsage, "", "--peer: tier.peer.address: is set, but without tier.redis.url"},
 	} {
-		code, stdout, stderr := command(t, append([]string{"check", "-c", file}, strings.Fields(test.args)...)...)
+		code, stdout, stderr := command(t, append([]string{"config", "validate", "-c", file}, strings.Fields(test.args)...)...)
 		if strings.Contains(stdout+stderr, "-word") {
 			t.Errorf("a password was shown:\n%s%s", stdout, stderr)
 		}
 		if code != test.code || !strings.Contains(stdout, test.stdout) || !strings.Contains(stderr, test.stderr) {
-			t.Errorf("check %s: exit code %d, want %d; got\n%s%s", test.args, code, test.code, stdout, stderr)
+			t.Errorf("config validate %s: exit code %d, want %d; got\n%s%s", test.args, code, test.code, stdout, stderr)
 		}
 	}
 }

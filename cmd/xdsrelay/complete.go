@@ -10,14 +10,13 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// completeTime is what a node may take to answer while somebody waits at a prompt.
+// completeTime limits how long a node may take to answer while a user waits at a prompt.
 const completeTime = time.Second
 
-// mostCompleted is how many names are offered at most.
+// mostCompleted limits how many names are suggested.
 const mostCompleted = "100"
 
-// completeNames completes the first argument of a command by the names of clients,
-// and the flags that it has by what there is.
+// completeNames completes the first argument of a command with the names of clients, and its flags.
 func (a *app) completeNames(cmd *cobra.Command, node *remote) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -32,7 +31,7 @@ func (a *app) completeNames(cmd *cobra.Command, node *remote) {
 		var names []cobra.Completion
 		for _, c := range page.Clients {
 			if printable(c.Name) != c.Name || printable(c.Key) != c.Key {
-				continue // nobody could type it, and a shell would show it
+				continue // nobody could type it, and the shell would print it
 			}
 			names = append(names, cobra.CompletionWithDesc(c.Name, string(c.State)+" "+c.Key))
 		}
@@ -41,7 +40,7 @@ func (a *app) completeNames(cmd *cobra.Command, node *remote) {
 	a.completeFlags(cmd, node)
 }
 
-// completeKeys completes the first argument of a command by the keys.
+// completeKeys completes the first argument of a command with the keys, and its flags.
 func (a *app) completeKeys(cmd *cobra.Command, node *remote) {
 	keys := keysOf(node)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -53,7 +52,7 @@ func (a *app) completeKeys(cmd *cobra.Command, node *remote) {
 	a.completeFlags(cmd, node)
 }
 
-// completeFlags completes those flags that mean the same for all commands.
+// completeFlags completes the flags that commands share.
 func (a *app) completeFlags(cmd *cobra.Command, node *remote) {
 	var states, types []string
 	for _, s := range ops.States() {
@@ -69,7 +68,7 @@ func (a *app) completeFlags(cmd *cobra.Command, node *remote) {
 	}
 	for name, f := range known {
 		if cmd.Flags().Lookup(name) != nil {
-			_ = cmd.RegisterFlagCompletionFunc(name, f) // the flag is there
+			_ = cmd.RegisterFlagCompletionFunc(name, f) // the flag is defined
 		}
 	}
 }

@@ -1,67 +1,71 @@
 package main
 
 import (
-	"fmt"
+	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"xdsrelay/relay/config"
 )
 
-// newConfigCmd shows what can be configured.
+// newConfigCmd is about configuration files.
 func (a *app) newConfigCmd() *cobra.Command {
+	cmd := newParentCmd("config", "Validate configuration files and document their fields", a.newConfigValidateCmd(), a.newConfigEnvCmd())
+	for _, p := range []struct {
+		name, short string
+		text        func() string
+	}{
+		{"default", "Print a configuration file with all fields, comments and defaults", config.DefaultYAML},
+		{"schema", "Print the JSON Schema of configuration files, for editors", func() string { return string(config.Schema()) }},
+		{"doc", "Print the reference of all fields in Markdown", config.Doc},
+	} {
+		cmd.AddCommand(&cobra.Command{
+			Use: p.name, Short: p.short, Args: cobra.NoArgs,
+			RunE: a.action(func(*cobra.Command, []string) error {
+				_, err := io.WriteString(a.stdout, p.text())
+				return err
+			}),
+		})
+	}
+	return cmd
+}
+
+// envVariable is an environment variable and the field that it sets.
+type envVariable struct {
+	Variable string `json:"variable"`
+	Field    string `json:"field"`
+}
+
+// newConfigEnvCmd lists environment variables.
+func (a *app) newConfigEnvCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Show what can be configured",
-		Args:  noSuchCommand,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	minimal := false
-	defaults := &cobra.Command{
-		Use:   "default",
-		Short: "Print a configuration file with all keys, commented, at their defaults",
-		Args:  cobra.NoArgs,
-		RunE: a.action(func(*cobra.Command) error {
-			text := config.DefaultYAML()
-			if minimal {
-				text = config.MinimalYAML()
-			}
-			_, err := fmt.Fprint(a.stdout, text)
-			return err
-		}),
-	}
-	defaults.Flags().BoolVar(&minimal, "minimal", false, "print only the keys that most users set")
-	cmd.AddCommand(defaults, &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of a configuration file, for editors",
-		Args:  cobra.NoArgs,
-		RunE: a.action(func(*cobra.Command) error {
-			_, err := a.stdout.Write(config.Schema())
-			return err
-		}),
-	}, &cobra.Command{
-		Use:   "doc",
-		Short: "Describe all fields, in Markdown",
-		Args:  cobra.NoArgs,
-		RunE: a.action(func(*cobra.Command) error {
-			_, err := fmt.Fprint(a.stdout, config.Doc())
-			return err
-		}),
-	}, &cobra.Command{
 		Use:   "env",
-		Short: "List the environment variables and the fields they set",
+		Short: "List the environment variables and the fields that they set",
 		Args:  cobra.NoArgs,
-		RunE: a.action(func(*cobra.Command) error {
-			names := config.EnvNames()
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			for _, name := range slices.Sorted(maps.Keys(names)) {
-				fmt.Fprintf(w, "%s\t%s\n", name, names[name])
-			}
-			return w.Flush()
-		}),
+	}
+	out := addOutput(cmd, asTable)
+	cmd.RunE = a.action(func(*cobra.Command, []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		names := config.EnvNames()
+		var all []envVariable
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			all = append(all, envVariable{name, names[name]})
+		}
+		return out.print(a.stdout, view{
+			data:  map[string]any{"variables": all},
+			names: namesOf(all, func(v *envVariable) string { return v.Variable }),
+			table: func(w io.Writer, _ bool) {
+				rows := [][]string{{"VARIABLE", "FIELD"}}
+				for _, v := range all {
+					rows = append(rows, []string{v.Variable, v.Field})
+				}
+				columns(w, rows)
+			},
+		})
 	})
 	return cmd
 }

@@ -15,28 +15,27 @@ import (
 	"xdsrelay/relay/demo"
 )
 
-var errDemo = errors.New("demo: expected --clients from 1 to 10000, --every and --slow above 0 and --for of at least 0")
+var errDemo = errors.New("expected --clients from 1 to 10000, --every and --slow above 0, and --for of at least 0")
 
-// newDemoCmd shows the relay at work, with nothing to install or configure.
+// newDemoCmd shows a relay without anything to install or configure.
 func (a *app) newDemoCmd() *cobra.Command {
 	cfg := demo.Config{Version: version, Out: a.stdout}
 	nodes := 1
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch a relay and a simulated fleet in this process",
-		Long: "Serve a directory of example resources to a simulated fleet of clients of all\n" +
-			"variants, through a real relay on loopback; change a resource every few seconds;\n" +
-			"and show whom that reaches, and how fast. In the end the exit code is 0 if every\n" +
-			"client holds the last state of the directory, byte by byte.\n\n" +
-			"With --nodes, show a tier of several relays instead, each a process of its own, with\n" +
-			"a Redis where redis-server is in PATH: kill the relay that owns a key, cut off the\n" +
-			"control plane, and say what the clients notice. That ends by itself after a few seconds.",
+		Short: "Run a relay with simulated clients in this process",
+		Long: "Run a relay on loopback with a directory of example resources as its upstream and with\n" +
+			"simulated clients of all variants. Change a resource every few seconds, and show which\n" +
+			"clients get the change and how fast.\n\n" +
+			"With --nodes, run a tier of several relays instead, each in its own process, with a\n" +
+			"Redis if redis-server is in PATH: kill the relay that owns a key, disconnect the\n" +
+			"control plane, and show what clients notice. This ends after a few seconds.",
 		Example: "  xdsrelay demo\n" +
 			"  xdsrelay demo --nodes 3\n" +
 			"  xdsrelay demo --for 15s --clients 1000\n" +
 			"  xdsrelay demo --dir ./resources",
 		Args: cobra.NoArgs,
-		RunE: a.action(func(cmd *cobra.Command) error {
+		RunE: a.action(func(cmd *cobra.Command, _ []string) error {
 			if cfg.Clients < 1 || cfg.Clients > 10_000 || cfg.Every <= 0 || cfg.Slow <= 0 || cfg.For < 0 {
 				return usageError{errDemo}
 			}
@@ -52,18 +51,19 @@ func (a *app) newDemoCmd() *cobra.Command {
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&cfg.Dir, "dir", "", "serve this `DIRECTORY`, which is watched and not changed, in place of the examples")
-	flags.IntVar(&nodes, "nodes", 1, "show a tier of this many relays, 2 to 9; of the other flags only --clients applies")
-	flags.IntVar(&cfg.Clients, "clients", 200, "how many clients there are")
-	flags.DurationVar(&cfg.For, "for", 0, "end after this time with a summary; 0 means at an interrupt")
-	flags.DurationVar(&cfg.Every, "every", demo.DefaultEvery, "the time from one change to the next")
-	flags.DurationVar(&cfg.Slow, "slow", demo.DefaultSlow, "how long every tenth client takes over each response")
-	flags.StringVar(&cfg.Listen, "listen", "", "the relay's xDS `ADDR`ess; a free port if empty")
-	flags.StringVar(&cfg.Admin, "admin", "", "the relay's admin `ADDR`ess; a free port if empty")
+	flags.StringVar(&cfg.Dir, "dir", "", "`DIRECTORY` of resources to serve, which the demo only watches (default: examples, which it changes)")
+	flags.IntVar(&nodes, "nodes", 1, "`NUMBER` of relays in a tier, from 2 to 9; with it, --clients is the only other flag")
+	flags.IntVar(&cfg.Clients, "clients", 200, "`NUMBER` of clients")
+	flags.DurationVar(&cfg.For, "for", 0, "stop after this time with a summary; 0 means at an interrupt")
+	flags.DurationVar(&cfg.Every, "every", demo.DefaultEvery, "time between two changes")
+	flags.DurationVar(&cfg.Slow, "slow", demo.DefaultSlow, "time that each tenth client needs for a response")
+	flags.StringVar(&cfg.Listen, "listen", "", "`ADDR` for xDS clients (default: a free port)")
+	flags.StringVar(&cfg.Admin, "admin", "", "`ADDR` of the admin port (default: a free port)")
+	exitCodes(cmd, "every client has the last state of the directory", "a client has something else, or the demo failed", usuallyWrong)
 	return cmd
 }
 
-// demoTier shows several relays, which are this program again.
+// demoTier shows several relays, which are processes of this program.
 func (a *app) demoTier(cmd *cobra.Command, nodes, clients int) error {
 	var others []string
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -73,15 +73,15 @@ func (a *app) demoTier(cmd *cobra.Command, nodes, clients int) error {
 	})
 	switch {
 	case len(others) > 0:
-		return usageError{fmt.Errorf("demo: --nodes cannot be combined with %s", strings.Join(others, ", "))}
+		return usageError{fmt.Errorf("--nodes cannot be combined with %s", strings.Join(others, ", "))}
 	case nodes < 2 || nodes > demo.MostNodes:
-		return usageError{fmt.Errorf("demo: --nodes is %d, expected 2 to %d", nodes, demo.MostNodes)}
+		return usageError{fmt.Errorf("--nodes: got %d, expected 2 to %d", nodes, demo.MostNodes)}
 	}
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	redis, _ := exec.LookPath("redis-server") // without it the relays have a list
+	redis, _ := exec.LookPath("redis-server") // without it the relays have a list of nodes
 	return demo.RunTier(cmd.Context(), demo.TierConfig{
 		Nodes: nodes, Clients: clients, Version: version, Out: a.stdout, Redis: redis,
 		Command: func(args ...string) *exec.Cmd {

@@ -10,7 +10,7 @@ import (
 // is no terminal.
 func TestDemo(t *testing.T) {
 	code, stdout, stderr := command(t, "demo", "--for", "2s", "--every", "200ms", "--slow", "100ms", "--clients", "20")
-	if code != 0 || stderr != "" || !strings.Contains(stdout, "all 20 clients hold the last state") {
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "all 20 clients have the last state") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 	empty := t.TempDir()

@@ -13,8 +13,8 @@ import (
 // over.
 func TestDemoTier(t *testing.T) {
 	for _, test := range []struct{ name, path, want string }{
-		{"redis", "", `Redis +/.*redis-server, by which the relays find one another`},
-		{"list", t.TempDir(), `no Redis +there is no redis-server in PATH`},
+		{"redis", "", `Redis +/.*redis-server, for discovery of the relays`},
+		{"list", t.TempDir(), `no Redis +redis-server is not in PATH`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv(asProgram, "1") // for the relays
@@ -30,17 +30,17 @@ func TestDemoTier(t *testing.T) {
 			}
 			for _, want := range []string{
 				test.want,
-				`All 30 of them hold their configuration after`,
-				`The control plane sees 3 streams, one for each key \(api, edge, shop\), and not 30`,
-				`Relay [abc] owns the key api.* It is killed`,
-				`Its 10 clients are on other relays`,
-				`The key belongs to relay [abc], and the control plane sees 3 streams again`,
-				`The other 20 clients were sent nothing`,
-				`The control plane is cut off`,
-				`A client that starts now has its configuration`,
-				`the 30 were sent nothing`,
-				`The control plane is back. All clients have the change`,
-				`All 31 clients hold the last state, byte by byte, and none of them lost a resource`,
+				`All 30 of them have their configuration after`,
+				`The control plane sees 3 streams, one for each key \(api, edge, shop\), instead of 30`,
+				`Relay [abc] owns the key api.* The demo kills it`,
+				`Its 10 clients are connected to other relays`,
+				`Relay [abc] owns the key now, and the control plane sees 3 streams again`,
+				`The other 20 clients got nothing`,
+				`The control plane becomes unreachable`,
+				`A client that connects now has its configuration`,
+				`the 30 clients got nothing`,
+				`The control plane is reachable again. All clients have the change`,
+				`All 31 clients have the last state, byte by byte, and none of them lost a resource`,
 			} {
 				if !regexp.MustCompile(want).MatchString(stdout) {
 					t.Errorf("the output has nothing like %q:\n%s", want, stdout)

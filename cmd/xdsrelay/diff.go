@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,49 +14,46 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// errDiffers makes diff end with exit code 1, without a word.
-var errDiffers = errors.New("the client does not hold what there is")
+// errDiffers makes diff exit with 1; its output says why.
+var errDiffers = errors.New("the client does not have the current resources")
 
-// newDiffCmd compares what a client holds with what there is.
+// newDiffCmd compares the resources of a client with the current ones.
 func (a *app) newDiffCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff CLIENT",
-		Short: "Show what a client holds against what the origin serves now",
-		Long: "Compare, type by type, what a client holds with what its node has from the origin,\n" +
-			"and that with what the node has which owns the client's key. What a client holds is\n" +
-			"what it has acknowledged:\n\n" +
-			"  =  it holds this many resources as they are now\n" +
-			"  +  it does not hold the resource\n" +
-			"  ~  it holds an older version, or what it was sent and has rejected\n" +
-			"  -  it holds a resource that was removed\n\n" +
-			"A node keeps only the newest of each resource. So the version is told that the\n" +
-			"client should have, and not which older one it has.\n\n" +
-			"CLIENT is a node id or the beginning of one. The exit code is 0 if the client holds\n" +
-			"what there is, 1 if not, and 2 if that could not be found out.",
+		Short: "Compare the resources that a client has with the current ones",
+		Long: "Compare, for each type, the resources that a client has with those of its node, and the\n" +
+			"resources of its node with those of the key's owner. A client has the resources that it\n" +
+			"acknowledged (ACK):\n\n" +
+			"  =  number of resources that are current\n" +
+			"  +  the client does not have the resource\n" +
+			"  ~  the client has an older version: the new one was not sent, not acknowledged, or\n" +
+			"     rejected (NACK)\n" +
+			"  -  the client has a resource that was removed\n\n" +
+			"A node keeps only the newest version of each resource. The output therefore shows the\n" +
+			"version that the client should have, not the older one that it has.\n\n" +
+			"CLIENT is a node ID or its beginning.",
 		Example: "  xdsrelay diff envoy-7\n" +
 			"  xdsrelay diff envoy-7 -o json",
 		Args: one("CLIENT", clientsHint),
 	}
 	node := a.addAdmin(cmd)
-	out := addOutput(cmd, asTable, asJSON, asYAML)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.began = true
+	out := addOutput(cmd, asTable)
+	a.completeNames(cmd, node)
+	exitCodes(cmd, "the client has the current resources", "the client does not have the current resources", "the command failed, or the command line is wrong")
+	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
 			return err
 		}
 		if err := a.diff(cmd.Context(), node, out, args[0]); err != nil && !errors.Is(err, errDiffers) {
-			return usageError{err} // as diff(1) says trouble
+			return usageError{err} // 2 means a failure, as for diff(1)
 		} else if err != nil {
 			return errQuiet{err}
 		}
 		return nil
-	}
-	a.completeNames(cmd, node)
+	})
 	return cmd
 }
-
-// errQuiet is an error of which nothing is to be said: the output has.
-type errQuiet struct{ error }
 
 func (a *app) diff(ctx context.Context, node *remote, out *output, name string) error {
 	var d ops.Diff
@@ -63,44 +61,56 @@ func (a *app) diff(ctx context.Context, node *remote, out *output, name string) 
 		return err
 	}
 	if len(d.Diffs) == 0 {
-		if err := nobodyCalled(name, d.Found); err != nil {
-			return err
-		}
+		return noSuchClient(name, d.Found)
 	}
-	differs := false
-	for i := range d.Diffs {
-		differs = differs || d.Diffs[i].Differs
-	}
-	if out.isData() {
-		if err := out.data(a.stdout, d); err != nil {
-			return err
-		}
-	} else {
-		now := time.Now()
-		for i := range d.Diffs {
-			if i > 0 {
-				fmt.Fprintln(a.stdout)
+	err := out.print(a.stdout, view{
+		data:  d,
+		names: differing(d.Diffs),
+		table: func(w io.Writer, wide bool) {
+			now := time.Now()
+			for i := range d.Diffs {
+				if i > 0 {
+					fmt.Fprintln(w)
+				}
+				printDiff(w, &d.Diffs[i], wide, now)
 			}
-			printDiff(a.stdout, &d.Diffs[i], now)
-		}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if !out.isData() {
 		silentLines(a.stderr, d.Silent)
 	}
-	if differs {
+	if slices.ContainsFunc(d.Diffs, func(c ops.ClientDiff) bool { return c.Differs }) {
 		return errDiffers
 	}
 	return nil
 }
 
-// sentWords say what became of a change on its way to the client.
-var sentWords = map[ops.State]string{
-	ops.NotSent: "not sent yet", ops.Stale: "sent, not answered", ops.Nacked: "sent, rejected",
+// differing returns the resources that differ, as TYPE/NAME.
+func differing(diffs []ops.ClientDiff) (names []string) {
+	for _, d := range diffs {
+		for _, t := range d.Types {
+			for _, c := range t.Differences {
+				names = append(names, t.Name+"/"+c.Name)
+			}
+		}
+	}
+	return names
 }
 
-// changeSigns are those of diff.
+// sentWords describe the progress of a change on its way to the client.
+var sentWords = map[ops.State]string{
+	ops.NotSent: "not sent", ops.Stale: "awaiting ACK", ops.Nacked: "rejected (NACK)",
+}
+
+// changeSigns are the signs of diff(1).
 var changeSigns = map[string]string{"added": "+", "changed": "~", "removed": "-"}
 
-func printDiff(w io.Writer, d *ops.ClientDiff, now time.Time) {
-	fmt.Fprintf(w, "%s (key %s) on node %s, from %s\n", printable(d.Name), printable(d.Key), printable(d.Node), printable(d.Peer))
+// printDiff prints the difference of one client; wide means full versions.
+func printDiff(w io.Writer, d *ops.ClientDiff, wide bool, now time.Time) {
+	fmt.Fprintf(w, "client %s, key %s, node %s, peer %s\n", printable(d.Name), printable(d.Key), printable(d.Node), printable(d.Peer))
 	for _, note := range d.Notes {
 		fmt.Fprintf(w, "note: %s\n", printable(note))
 	}
@@ -108,7 +118,7 @@ func printDiff(w io.Writer, d *ops.ClientDiff, now time.Time) {
 		fmt.Fprintf(w, "\n%s %s\n", printable(t.Name), t.State)
 		switch {
 		case t.Unknown:
-			fmt.Fprintln(w, "  ?  it came with something from before that cannot be compared yet")
+			fmt.Fprintln(w, "  ?  the client resumed with resources that the node cannot compare yet")
 		case t.Same > 0 || len(t.Differences) == 0:
 			fmt.Fprintf(w, "  =  %s\n", count(t.Same, "resource"))
 		}
@@ -117,14 +127,17 @@ func printDiff(w io.Writer, d *ops.ClientDiff, now time.Time) {
 		}
 		var rows [][]string
 		for _, c := range t.Differences {
-			what := c.Change
-			if c.Version != "" {
-				what += " to " + shortVersion(c.Version)
+			change, version := c.Change, c.Version
+			if !wide {
+				version = shortVersion(version)
+			}
+			if version != "" {
+				change += ": version " + version
 			}
 			if c.Unsure {
-				what += " (what it holds of it is not known)"
+				change += " (the client may have an older version)"
 			}
-			rows = append(rows, []string{"  " + changeSigns[c.Change], c.Name, what, ago(now, c.Changed) + " ago", sentWords[c.Sent]})
+			rows = append(rows, []string{"  " + changeSigns[c.Change], c.Name, change, ago(now, c.Changed) + " ago", sentWords[c.Sent]})
 		}
 		columns(w, rows)
 		if t.Omitted > 0 {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -20,25 +21,22 @@ func (a *app) newDumpCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dump KEY",
 		Short: "Show the resources of a key, without secrets",
-		Long: "Show the resources of an aggregation key as the node has them that owns it, by type\n" +
-			"and name. Secrets, and what may be some, are hidden: what is shown is for reading,\n" +
-			"and cannot be served again as a directory of resources. Resources that must not be\n" +
-			"shared, and those of single clients, are not among them.",
+		Long: "Show the resources of an aggregation key on the node that owns it, by type and name.\n" +
+			"Secrets and fields that may contain secrets are redacted: the output is for reading, and\n" +
+			"not valid as an upstream directory. It does not contain resources of types that clients\n" +
+			"never share, nor resources of single clients.",
 		Example: "  xdsrelay dump shop/eu --type CDS\n" +
 			"  xdsrelay dump shop/eu -o table\n" +
 			"  xdsrelay dump shop/eu -o json | jq -r '.resources[].name'",
 		Args: one("KEY", keysHint),
 	}
 	node := a.addAdmin(cmd)
-	out := addOutput(cmd, asYAML, asJSON, asTable)
-	cmd.Flags().StringVar(&typ, "type", "", "only this `TYPE`, like CDS")
-	cmd.Flags().StringVar(&on, "node", "", "as this `NODE` has them, instead of the owner")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.began = true
-		if err := out.check(); err != nil {
-			return err
-		}
-		if err := checkType(typ); err != nil {
+	out := addOutput(cmd, asYAML)
+	cmd.Flags().StringVar(&typ, "type", "", typeUsage)
+	cmd.Flags().StringVar(&on, "node", "", nodeUsage)
+	a.completeKeys(cmd, node)
+	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
+		if err := errors.Join(out.check(), checkType(typ)); err != nil {
 			return err
 		}
 		query := url.Values{"key": args}
@@ -48,55 +46,68 @@ func (a *app) newDumpCmd() *cobra.Command {
 			}
 		}
 		return a.dump(cmd.Context(), node, out, query)
-	}
-	a.completeKeys(cmd, node)
+	})
 	return cmd
 }
 
-// dump writes part by part what the node gives: there may be much.
+// dump writes JSON and YAML page by page, since there may be many resources.
 func (a *app) dump(ctx context.Context, node *remote, out *output, query url.Values) error {
-	table := [][]string{{"TYPE", "NAME", "VERSION", "BYTES", "CHANGED", "NOTES"}}
-	now, n := time.Now(), 0
+	var all []ops.Dumped // without the resources themselves
+	n := 0
 	for {
-		var part ops.Dump
-		if _, err := node.get(ctx, "/api/v1/dump", query, &part); err != nil {
+		var page ops.Dump
+		if _, err := node.get(ctx, "/api/v1/dump", query, &page); err != nil {
 			return err
 		}
 		if n == 0 && out.isData() {
-			if err := dumpHead(a.stdout, out, &part); err != nil {
+			if err := dumpHead(a.stdout, out, &page); err != nil {
 				return err
 			}
 		}
-		for _, r := range part.Resources {
+		for _, r := range page.Resources {
 			n++
 			if !out.isData() {
-				notes := r.Standing
-				if r.Problem != "" {
-					notes += ": " + r.Problem
-				}
-				table = append(table, []string{ops.ShortName(r.URL), r.Name, shortVersion(r.Version), fmt.Sprint(r.Bytes), ago(now, r.Changed), notes})
-				continue
-			}
-			if err := dumpOne(a.stdout, out, r, n == 1); err != nil {
+				r.Resource = nil
+				all = append(all, r)
+			} else if err := dumpOne(a.stdout, out, r, n == 1); err != nil {
 				return err
 			}
 		}
-		if part.Next == "" {
-			silentLines(a.stderr, part.Silent)
+		if page.Next == "" {
+			silentLines(a.stderr, page.Silent)
 			break
 		}
-		query.Set("page", part.Next)
+		query.Set("page", page.Next)
 	}
-	switch out.form {
-	case asJSON:
+	switch {
+	case out.form == asJSON:
 		fmt.Fprint(a.stdout, "\n]}\n")
-	case asTable:
-		columns(a.stdout, table)
+		return nil
+	case out.isData():
+		return nil
 	}
-	return nil
+	return out.print(a.stdout, view{
+		names: namesOf(all, func(r *ops.Dumped) string { return ops.ShortName(r.URL) + "/" + r.Name }),
+		table: func(w io.Writer, wide bool) { dumpTable(w, all, wide, time.Now()) },
+	})
 }
 
-// dumpHead writes what stands before the resources.
+func dumpTable(w io.Writer, all []ops.Dumped, wide bool, now time.Time) {
+	rows := [][]string{{"TYPE", "NAME", "VERSION", "BYTES", "CHANGED", "NOTES"}}
+	for _, r := range all {
+		notes, version := r.Standing, r.Version
+		if r.Problem != "" {
+			notes += ": " + r.Problem
+		}
+		if !wide {
+			version = shortVersion(version)
+		}
+		rows = append(rows, []string{ops.ShortName(r.URL), r.Name, version, fmt.Sprint(r.Bytes), ago(now, r.Changed), notes})
+	}
+	columns(w, rows)
+}
+
+// dumpHead writes what comes before the resources.
 func dumpHead(w io.Writer, out *output, d *ops.Dump) error {
 	key, err := json.Marshal(d.Key)
 	if err != nil {
@@ -148,7 +159,7 @@ func dumpOne(w io.Writer, out *output, r ops.Dumped, first bool) error {
 	if err != nil {
 		return err
 	}
-	if element[0] == '[' { // it could not be spelled out
+	if element[0] == '[' { // it is JSON still, see toYAML
 		element = slices.Concat([]byte("- "), printableJSON(text), []byte("\n"))
 	}
 	_, err = w.Write(element)

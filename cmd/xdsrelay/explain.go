@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,161 +14,177 @@ import (
 	"xdsrelay/relay/config"
 )
 
-// keyFlags say of which client a key is explained, and by which rules.
-type keyFlags struct{ config, node, peer, peerID, listener string }
+// keyFlag is the flag with the only rule of a quick start.
+const keyFlag = "key-expression"
 
-// add adds the flags. The rules are those of a file or of the flag key.
-func (k *keyFlags) add(cmd *cobra.Command, without string) {
-	flags := cmd.Flags()
-	flags.StringVarP(&k.config, "config", "c", "", "the configuration `FILE` with the rules; without it, "+without)
-	flags.StringVar(&k.node, "node", "", "`FILE` with the client's Node as JSON or YAML, or its bootstrap")
-	flags.StringVar(&k.peer, "peer", "", "`FILE` with what the client's certificate proves, as JSON: authenticated, spiffe_id, dns_names, …")
-	flags.StringVar(&k.peerID, "peer-id", "", "the SPIFFE `ID` that the client's certificate proves")
-	flags.StringVar(&k.listener, "listener", "", "`NAME` of the listener that the client comes by")
-	flags.String("key", "", "`CEL`: the only rule, in place of those of the configuration")
-	if err := cmd.MarkFlagRequired("node"); err != nil {
-		panic(err) // the flag is defined just above
+// explainFlags describe a client, and the rules that explain its key.
+type explainFlags struct {
+	config, node, peer, spiffeID, listener string
+
+	offline bool
+}
+
+// errRefused makes a command fail whose output says why the client is refused.
+var errRefused = errors.New("the client is refused")
+
+// newExplainCmd explains the key of a client.
+func (a *app) newExplainCmd() *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain --node-file FILE",
+		Short: "Explain which aggregation key a client gets, and which node owns it",
+		Long: "Explain which aggregation key a client gets: the rules for authorization and for the\n" +
+			"key one by one, the key, and the Node that the control plane sees for all clients with\n" +
+			"the key. For a running tier, also show the owner of the key and its followers.\n\n" +
+			"The running node applies its own rules. With -c or --" + keyFlag + ", this command\n" +
+			"applies the rules of the file or flag, and asks the node only for the owner. With\n" +
+			"--offline it does not connect to a node.",
+		Example: "  xdsrelay explain --node-file node.json\n" +
+			"  xdsrelay explain --node-file node.json -c relay.yaml --offline\n" +
+			"  xdsrelay explain --node-file envoy.yaml --" + keyFlag + " 'node.cluster + \"/\" + node.locality.zone' --offline",
+		Args: cobra.NoArgs,
 	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.config, "config", "c", "", configUsage)
+	flags.StringVar(&f.node, "node-file", "", "`FILE` with the client's Node or its bootstrap, as JSON or YAML")
+	flags.StringVar(&f.peer, "peer-file", "", "`FILE` with the verified properties of the client's certificate as JSON: authenticated, spiffe_id, dns_names, …")
+	flags.StringVar(&f.spiffeID, "spiffe-id", "", "SPIFFE `ID` in the client's certificate")
+	flags.StringVar(&f.listener, "listener", "", "`NAME` of the listener that the client connects to")
+	addSetting(flags, keyFlag)
+	flags.BoolVar(&f.offline, "offline", false, "do not connect to a node; without -c and --"+keyFlag+", apply the default rule")
+	require(cmd, "node-file")
+	node := a.addAdmin(cmd)
+	out := addOutput(cmd, asTable)
+	exitCodes(cmd, "the client gets a key", "the client is refused, or no node answers", usuallyWrong)
+	cmd.RunE = a.action(func(cmd *cobra.Command, _ []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		client, peer, err := f.read()
+		if err != nil {
+			return err
+		}
+		if f.offline || f.config != "" || cmd.Flags().Changed(keyFlag) {
+			return a.explainHere(cmd, &f, node, out, client, peer)
+		}
+		return a.explainThere(cmd.Context(), node, out, client, peer)
+	})
+	return cmd
 }
 
 // read reads the files about the client.
-func (k *keyFlags) read() (node, peer []byte, err error) {
-	if node, err = readSome(k.node, 4<<20); err == nil {
+func (f *explainFlags) read() (node, peer []byte, err error) {
+	if node, err = readSome(f.node, 4<<20); err == nil {
 		node, err = relay.NodeJSON(node)
 	}
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("node file: %w", err)}
 	}
-	if k.peer != "" {
-		if peer, err = readSome(k.peer, 1<<20); err != nil {
+	if f.peer != "" {
+		if peer, err = readSome(f.peer, 1<<20); err != nil {
 			return nil, nil, usageError{fmt.Errorf("peer file: %w", err)}
 		}
 	}
-	if k.peerID != "" || k.listener != "" {
-		if peer, err = k.addTo(peer); err != nil {
+	if f.spiffeID != "" || f.listener != "" {
+		if peer, err = f.addTo(peer); err != nil {
 			return nil, nil, usageError{fmt.Errorf("peer file: %w", err)}
 		}
 	}
 	return node, peer, nil
 }
 
-// addTo puts what the flags say of the client into the JSON of the peer file.
-func (k *keyFlags) addTo(peer []byte) ([]byte, error) {
+// addTo adds the properties that flags give to the JSON of the peer file.
+func (f *explainFlags) addTo(peer []byte) ([]byte, error) {
 	fields := map[string]any{}
 	if len(peer) > 0 {
 		if err := json.Unmarshal(peer, &fields); err != nil {
 			return nil, err
 		}
 	}
-	if k.peerID != "" {
-		fields["authenticated"], fields["spiffe_id"], fields["uris"] = true, k.peerID, []string{k.peerID}
+	if f.spiffeID != "" {
+		fields["authenticated"], fields["spiffe_id"], fields["uris"] = true, f.spiffeID, []string{f.spiffeID}
 	}
-	if k.listener != "" {
-		fields["listener"] = k.listener
+	if f.listener != "" {
+		fields["listener"] = f.listener
 	}
 	return json.Marshal(fields)
 }
 
-// explain works the key out here.
-func (a *app) explain(cmd *cobra.Command, k keyFlags, node, peer []byte) (relay.KeyExplanation, error) {
-	cfg, err := load(config.Input{File: k.config, Env: a.env, Flags: readSettings(cmd.Flags(), "key"), WithoutUpstream: true})
-	if err != nil {
-		return relay.KeyExplanation{}, err
+// explainThere asks a node to explain.
+func (a *app) explainThere(ctx context.Context, node *remote, out *output, client, peer []byte) error {
+	query := url.Values{}
+	if len(peer) > 0 {
+		query.Set("peer", string(peer))
 	}
-	ex, err := relay.ExplainKey(cfg, node, peer, version)
-	if err != nil {
-		return ex, usageError{err}
+	code, answer, err := node.ask(ctx, http.MethodPost, "/tier/explain", query, client, !out.isTable())
+	switch {
+	case errors.Is(err, errNobody):
+		return fmt.Errorf("%w; --offline explains the key without a node", err)
+	case err != nil:
+		return err
+	case code == http.StatusBadRequest:
+		return usageError{errors.New(firstLine(errors.New(answer)))}
+	case code != http.StatusOK && code != http.StatusUnprocessableEntity:
+		return errors.New(firstLine(errors.New(answer)))
 	}
-	return ex, nil
+	v := view{data: json.RawMessage(answer), table: text(answer)}
+	if out.form == asName && code == http.StatusOK {
+		var found struct{ Key struct{ Key string } }
+		if err := json.Unmarshal([]byte(answer), &found); err != nil {
+			return fmt.Errorf("%s sent an answer that is not JSON: %w", node.found.Admin, err)
+		}
+		v.names = []string{found.Key.Key}
+	}
+	if err := out.print(a.stdout, v); err != nil {
+		return err
+	}
+	if code != http.StatusOK {
+		return errRefused
+	}
+	return nil
 }
 
-// newKeyExplainCmd explains a key against a tier that runs.
-func (a *app) newKeyExplainCmd() *cobra.Command {
-	var k keyFlags
-	cmd := &cobra.Command{
-		Use:   "explain --node FILE",
-		Short: "Explain which key a client gets in a running tier, and who owns it",
-		Long: "Explain which rule matches a client, the key that it gives, which node of the\n" +
-			"running tier owns that key, and from where the other nodes get it. The rules are\n" +
-			"those of the node that is asked, or of the file or flag that names others. The exit\n" +
-			"code is 1 if the client is refused.",
-		Example: "  xdsrelay key explain --node node.json\n" +
-			"  xdsrelay key explain --node node.json -c relay.yaml --admin 127.0.0.1:19010",
-		Args: cobra.NoArgs,
+// explainHere explains by the rules of a file or flag, and asks a node for the owner. Without a node,
+// the rest is still useful.
+func (a *app) explainHere(cmd *cobra.Command, f *explainFlags, node *remote, out *output, client, peer []byte) error {
+	cfg, err := load(config.Input{File: f.config, Env: a.env, Flags: readSettings(cmd.Flags(), keyFlag), WithoutOrigin: true})
+	if err != nil {
+		return err
 	}
-	k.add(cmd, "those of the running node")
-	node := a.addRemote(cmd)
-	cmd.RunE = a.action(func(cmd *cobra.Command) error {
-		client, peer, err := k.read()
-		if err != nil {
+	ex, err := relay.ExplainKey(cfg, client, peer, version)
+	if err != nil {
+		return usageError{err}
+	}
+	data := map[string]any{"rules": ex, "refused": ex.Refused()}
+	if ex.Refused() {
+		if err := out.print(a.stdout, view{data: data, table: text(ex.String())}); err != nil {
 			return err
 		}
-		if k.config != "" || cmd.Flags().Changed("key") {
-			return a.explainAndAsk(cmd, k, node, client, peer)
-		}
-		query := url.Values{}
-		if len(peer) > 0 {
-			query.Set("peer", string(peer))
-		}
-		code, text, err := node.ask(cmd.Context(), http.MethodPost, "/tier/explain", query, client)
+		return errRefused
+	}
+	shown := ex.String()
+	if !f.offline && out.form != asName {
+		code, owner, err := node.ask(cmd.Context(), http.MethodGet, "/tier/owner", url.Values{"key": {string(ex.Result.Key)}}, nil, out.isData())
 		switch {
 		case errors.Is(err, errNobody):
-			return fmt.Errorf("%w; -c or --key explain the key without a node", err)
+			fmt.Fprintf(a.stderr, "the owner of the key is unknown: %s\n", printableLines(err.Error()))
 		case err != nil:
 			return err
-		case code == http.StatusBadRequest:
-			return usageError{errors.New(firstLine(errors.New(text)))}
-		case code == http.StatusUnprocessableEntity:
-			fmt.Fprint(a.stdout, text)
-			return errRefused
 		case code != http.StatusOK:
-			return errors.New(firstLine(errors.New(text)))
+			return errors.New(firstLine(errors.New(owner)))
+		case out.isData():
+			var found map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(owner), &found); err != nil {
+				return fmt.Errorf("%s sent an answer that is not JSON: %w", node.found.Admin, err)
+			}
+			for _, field := range []string{"key", "silent"} {
+				if value, ok := found[field]; ok {
+					data[field] = value
+				}
+			}
+		default:
+			shown += "\n" + owner
 		}
-		fmt.Fprint(a.stdout, text)
-		return nil
-	})
-	return cmd
-}
-
-// explainAndAsk works the key out here and asks a node who owns it. That there is no
-// node is no failure: the rest is said all the same.
-func (a *app) explainAndAsk(cmd *cobra.Command, k keyFlags, node *remote, client, peer []byte) error {
-	ex, err := a.explain(cmd, k, client, peer)
-	if err != nil {
-		return err
 	}
-	if ex.Refused() {
-		return a.printKey(ex, node.json)
-	}
-	code, text, err := node.ask(cmd.Context(), http.MethodGet, "/tier/owner", url.Values{"key": {string(ex.Result.Key)}}, nil)
-	if err == nil && code != http.StatusOK {
-		err = errors.New(firstLine(errors.New(text)))
-	}
-	if err != nil && !errors.Is(err, errNobody) {
-		return err
-	}
-	if !node.json {
-		fmt.Fprint(a.stdout, printableLines(ex.String()))
-		if err != nil {
-			fmt.Fprintf(a.stderr, "\nwho owns the key is not known: %v\n", err)
-			return nil
-		}
-		fmt.Fprintf(a.stdout, "\n%s", text)
-		return nil
-	}
-	owner := map[string]any{}
-	if err == nil {
-		if err := json.Unmarshal([]byte(text), &owner); err != nil {
-			return fmt.Errorf("the answer of %s cannot be read: %w", node.address, err)
-		}
-	} else {
-		fmt.Fprintf(a.stderr, "who owns the key is not known: %v\n", err)
-	}
-	owner["rules"], owner["refused"] = ex, false
-	out, err := json.MarshalIndent(owner, "", "  ")
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.stdout, "%s\n", printableJSON(out))
-	return nil
+	return out.print(a.stdout, view{data: data, names: []string{string(ex.Result.Key)}, table: text(shown)})
 }

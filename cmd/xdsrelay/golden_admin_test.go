@@ -121,6 +121,7 @@ var withoutGolden = map[string]string{
 	"xdsrelay run":            "it prints its log only",
 	"xdsrelay demo":           "it runs in real time, and its tests read what it prints",
 	"xdsrelay version":        "it prints the build",
+	"xdsrelay context use":    "it writes a file, and its tests read it",
 	"xdsrelay config default": "docs/configuration.md has it",
 	"xdsrelay config doc":     "docs/configuration.md is its output",
 	"xdsrelay config schema":  "it is generated from the same fields as docs/configuration.md",

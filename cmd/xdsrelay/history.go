@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -13,38 +14,34 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// newHistoryCmd shows what became of a key.
+// newHistoryCmd shows the updates of a key.
 func (a *app) newHistoryCmd() *cobra.Command {
 	var typ, on string
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "history KEY",
-		Short: "Show the last updates of a key: when, which version, what it changed, from where",
-		Long: "Show the last updates of an aggregation key that changed something, type by type and\n" +
-			"the newest first, as the node has seen them that owns the key: cache.history says how\n" +
-			"many. Digests are equal on all nodes, and each time, for equal content, so going back\n" +
-			"shows as the same digest.",
+		Short: "Show the last updates of a key",
+		Long: "Show the last updates of an aggregation key that changed something: time, version,\n" +
+			"number of changed resources, and source. The list is by type, newest first, as seen by\n" +
+			"the owner of the key; cache.history sets its length. Equal content has the same digest on\n" +
+			"all nodes and at all times, so a rollback shows an earlier digest.",
 		Example: "  xdsrelay history shop/eu\n" +
 			"  xdsrelay history shop/eu --type CDS -n 3 -o json",
 		Args: one("KEY", keysHint),
 	}
 	node := a.addAdmin(cmd)
-	out := addOutput(cmd, asTable, asWide, asJSON, asYAML)
-	cmd.Flags().StringVar(&typ, "type", "", "only this `TYPE`, like CDS")
-	cmd.Flags().StringVar(&on, "node", "", "as this `NODE` has seen them, instead of the owner")
-	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "only the newest `N` of each type")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.began = true
-		if err := out.check(); err != nil {
-			return err
-		}
-		if err := checkType(typ); err != nil {
+	out := addOutput(cmd, asTable)
+	cmd.Flags().StringVar(&typ, "type", "", typeUsage)
+	cmd.Flags().StringVar(&on, "node", "", nodeUsage)
+	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "only the newest `N` updates of each type; 0 means all")
+	a.completeKeys(cmd, node)
+	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
+		if err := errors.Join(out.check(), checkType(typ)); err != nil {
 			return err
 		}
 		if limit < 0 {
 			return usageError{fmt.Errorf("--limit: got %d, expected at least 1, or 0 for all", limit)}
 		}
-		wanted := ops.TypeURL(typ)
 		var h ops.History
 		if _, err := node.get(cmd.Context(), "/api/v1/history", url.Values{"key": args}, &h); err != nil {
 			return err
@@ -53,25 +50,36 @@ func (a *app) newHistoryCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		seen.Types = slices.DeleteFunc(seen.Types, func(t ops.TypeHistory) bool { return typ != "" && t.URL != wanted })
+		seen.Types = slices.DeleteFunc(seen.Types, func(t ops.TypeHistory) bool { return typ != "" && t.URL != ops.TypeURL(typ) })
 		for i := range seen.Types {
 			if v := seen.Types[i].Versions; limit > 0 && len(v) > limit {
 				seen.Types[i].Versions = v[:limit]
 			}
 		}
-		if out.isData() {
-			return out.data(a.stdout, seen)
+		if err := out.print(a.stdout, view{
+			data:  seen,
+			names: versionsOf(seen),
+			table: func(w io.Writer, wide bool) { printHistory(w, seen, wide, time.Now()) },
+		}); err != nil || out.isData() {
+			return err
 		}
-		a.printHistory(seen, out.form == asWide)
 		silentLines(a.stderr, h.Silent)
 		return nil
-	}
-	a.completeKeys(cmd, node)
+	})
 	return cmd
 }
 
-// pickHistory is what one node has seen: that which is named, or the owner, or
-// another one where the owner has not the key.
+// versionsOf returns the versions as TYPE/VERSION.
+func versionsOf(h *ops.NodeHistory) (names []string) {
+	for _, t := range h.Types {
+		for _, p := range t.Versions {
+			names = append(names, t.Name+"/"+p.Version)
+		}
+	}
+	return names
+}
+
+// pickHistory returns what one node has seen: the node on, or else the owner, or else any node.
 func pickHistory(h *ops.History, on string) (*ops.NodeHistory, error) {
 	wanted := on
 	if wanted == "" {
@@ -83,11 +91,8 @@ func pickHistory(h *ops.History, on string) (*ops.NodeHistory, error) {
 		}
 	}
 	if on != "" {
-		var names []string
-		for _, n := range h.Nodes {
-			names = append(names, n.Node)
-		}
-		return nil, fmt.Errorf("node %s has not the key, or did not answer; %s", on, strings.Join(names, ", ")+" have it")
+		names := namesOf(h.Nodes, func(n *ops.NodeHistory) string { return n.Node })
+		return nil, fmt.Errorf("node %q does not have the key, or did not answer; nodes with the key: %s", on, strings.Join(names, ", "))
 	}
 	if len(h.Nodes) == 0 {
 		return nil, errors.New("no node has the key")
@@ -95,16 +100,21 @@ func pickHistory(h *ops.History, on string) (*ops.NodeHistory, error) {
 	return &h.Nodes[0], nil
 }
 
-func (a *app) printHistory(h *ops.NodeHistory, wide bool) {
-	now := time.Now()
-	head := []string{"TYPE", "AGE", "TIME", "VERSION", "DIGEST", "ADDED", "CHANGED", "REMOVED", "RESOURCES", "FROM"}
+// sources say in a table where an update came from.
+var sources = map[string]string{
+	"origin": "upstream", "owner": "owner", "restored": "last known good",
+	"expired": "TTL expired", "kept": "kept for references", "released": "removals approved",
+}
+
+func printHistory(w io.Writer, h *ops.NodeHistory, wide bool, now time.Time) {
+	header := []string{"TYPE", "AGE", "TIME", "VERSION", "DIGEST", "ADDED", "CHANGED", "REMOVED", "RESOURCES", "SOURCE"}
 	if wide {
-		head = append(head, "SERVER", "GENERATION")
+		header = append(header, "SERVER", "GENERATION")
 	}
-	rows := [][]string{head}
+	rows := [][]string{header}
 	for _, t := range h.Types {
 		for _, p := range t.Versions {
-			version, digest, from := p.Version, p.Digest, string(p.Cause)
+			version, digest, from := p.Version, p.Digest, sources[string(p.Cause)]
 			if p.Source != "" {
 				from += " " + p.Source
 			}
@@ -122,9 +132,9 @@ func (a *app) printHistory(h *ops.NodeHistory, wide bool) {
 		}
 	}
 	if len(rows) == 1 {
-		fmt.Fprintf(a.stdout, "node %s has seen no updates of it, or keeps no history (cache.history)\n", printable(h.Node))
+		fmt.Fprintf(w, "no updates on node %s, or its history is disabled (cache.history)\n", printable(h.Node))
 		return
 	}
-	columns(a.stdout, rows)
-	fmt.Fprintf(a.stdout, "\nas node %s has seen it\n", printable(h.Node))
+	columns(w, rows)
+	fmt.Fprintf(w, "\nseen by node %s\n", printable(h.Node))
 }

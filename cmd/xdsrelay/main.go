@@ -1,5 +1,4 @@
-// Command xdsrelay is a relay between an xDS control plane and the clients that
-// it configures.
+// Command xdsrelay is a relay between an xDS control plane and its clients.
 package main
 
 import (
@@ -10,7 +9,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -18,35 +16,31 @@ import (
 	"xdsrelay/relay/config"
 )
 
-// The exit codes.
-const (
-	exitOK    = 0
-	exitError = 1 // something failed
-	exitUsage = 2 // the command line or the configuration is wrong
-)
-
 func main() {
-	// The first signal ends the program in order, a second one at once.
+	// The first signal drains the node, a second one ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
-// app is what the commands share.
+// app is the state that the commands share.
 type app struct {
 	env            []string
 	stdout, stderr io.Writer
-	began          bool // a command's own work, so that the usage was right
+	began          bool // a command's own work has begun: its command line was correct
 
-	// dial connects with admin ports; nil means over TCP. Tests in virtual time have a network of
+	// dial connects to admin ports; nil means over TCP. Tests in virtual time have a network of
 	// their own.
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// usageError is a mistake of the user's, beside those in the configuration.
+// usageError is a mistake of the user, except for those in the configuration.
 type usageError struct{ error }
 
-// run is the program: it returns the exit code.
+// errQuiet is an error that the output has already explained.
+type errQuiet struct{ error }
+
+// run runs the program and returns the exit code.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
 	return (&app{env: env, stdout: stdout, stderr: stderr}).run(ctx, args)
 }
@@ -69,7 +63,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	)
 	switch {
 	case errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "xdsrelay: the configuration has %s:\n%s\n", plural(len(wrong.Problems), "mistake"), printableLines(err.Error()))
+		fmt.Fprintf(stderr, "xdsrelay: the configuration has %s:\n%s\n", count(len(wrong.Problems), "error"), printableLines(err.Error()))
 	case errors.As(err, &quiet):
 		return exitError
 	case !a.began:
@@ -83,52 +77,73 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return exitUsage
 }
 
-// newRootCmd puts the commands together.
+// group is a heading of the list of commands with the commands below it.
+type group struct {
+	id, title string
+	commands  []*cobra.Command
+}
+
+// newRootCmd returns the command with all others below it.
 func (a *app) newRootCmd() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "xdsrelay",
-		Short: "A relay between an xDS control plane and the clients that it configures",
-		Long: "xdsrelay holds one stream to the xDS control plane for each group of clients that\n" +
-			"want the same configuration, keeps what arrives in memory, and passes it on to\n" +
-			"thousands of Envoys and gRPC clients.",
+		Short: "A relay between an xDS control plane and its clients",
+		Long: "xdsrelay is a relay between an xDS control plane and its Envoy and gRPC clients. It\n" +
+			"opens one stream to the control plane for each aggregation key, caches the\n" +
+			"resources, and sends them to all clients with that key.",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noSuchCommand,
 		// Called without a command.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(
-		a.newRunCmd(),
-		a.newCheckCmd(),
-		a.newBootstrapCmd(),
-		a.newMigrateCmd(),
-		a.newKeyCmd(),
-		a.newMembersCmd(),
-		a.newKeysCmd(),
-		a.newStatusCmd(),
-		a.newDiffCmd(),
-		a.newDumpCmd(),
-		a.newHistoryCmd(),
-		a.newTopCmd(),
-		a.newReleaseCmd(),
-		a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newLogCmd(),
-		a.newDemoCmd(),
-		a.newConfigCmd(),
-		a.newVersionCmd(),
-	)
+	root.SetVersionTemplate("xdsrelay {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	for _, g := range []group{
+		{"run", "Run a node:", []*cobra.Command{a.newRunCmd(), a.newDemoCmd()}},
+		{"configure", "Configure nodes and clients:", []*cobra.Command{a.newConfigCmd(), a.newBootstrapCmd()}},
+		{"inspect", "Inspect a running tier:", []*cobra.Command{
+			a.newStatusCmd(), a.newNodesCmd(), a.newKeysCmd(), a.newExplainCmd(), a.newDiffCmd(), a.newDumpCmd(), a.newHistoryCmd(), a.newTopCmd(),
+		}},
+		{"operate", "Operate a running tier:", []*cobra.Command{
+			a.newRemovalsCmd(), a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newLogLevelCmd(),
+		}},
+		{"migrate", "Migrate from xds-relay:", []*cobra.Command{a.newMigrateCmd()}},
+		{"tool", "About this tool:", []*cobra.Command{a.newContextCmd(), a.newVersionCmd()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, cmd := range g.commands {
+			cmd.GroupID = g.id
+			root.AddCommand(cmd)
+		}
+	}
+	root.SetHelpCommandGroupID("tool")
+	root.SetCompletionCommandGroupID("tool")
+	listExitCodes(root)
 	return root
 }
 
-// action is a command's own work: an error of it is not one of usage, unless it
-// says so.
-func (a *app) action(work func(cmd *cobra.Command) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
+// newParentCmd returns a command that only has others below it.
+func newParentCmd(name, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short, Args: noSuchCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// action marks a command's own work: from there on, an error is not one of the command line unless
+// it is a usageError.
+func (a *app) action(work func(cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
 		a.began = true
-		return work(cmd)
+		return work(cmd, args)
 	}
 }
 
-// load reads the configuration; all that goes wrong there is the user's mistake.
+// load reads the configuration. Every error in it is a mistake of the user.
 func load(in config.Input) (*config.Config, error) {
 	cfg, err := config.Load(in)
 	var wrong *config.Error
@@ -138,16 +153,9 @@ func load(in config.Input) (*config.Config, error) {
 	return cfg, err
 }
 
-// firstLine drops the suggestions that cobra adds below.
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
-}
-
-// plural counts things in words.
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "a " + thing
+// require marks a flag as required.
+func require(cmd *cobra.Command, flag string) {
+	if err := cmd.MarkFlagRequired(flag); err != nil {
+		panic(err) // the flag is not defined
 	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -41,7 +41,7 @@ func writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestUsage holds the exit codes, and that a mistake is told in few words.
+// TestUsage holds the exit codes, and that an error is short.
 func TestUsage(t *testing.T) {
 	empty := t.TempDir()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,40 +68,40 @@ func TestUsage(t *testing.T) {
 		{"", 0, ""},
 		{"--help", 0, ""},
 		{"runn", 2, "xdsrelay: unknown command \"runn\" for \"xdsrelay\"; did you mean run?\nSee 'xdsrelay --help'.\n"},
-		{"run --nope", 2, "xdsrelay: unknown flag: --nope\nSee 'xdsrelay run --help'.\n"},
+		{"run --nope", 2, "xdsrelay: unknown flag: --nope; did you mean --name?\nSee 'xdsrelay run --help'.\n"},
 		{"run extra", 2, "xdsrelay: unknown command \"extra\""},
 		{"run --plaintext=maybe", 2, "xdsrelay: invalid argument \"maybe\""},
-		{"check", 2, "xdsrelay: required flag(s) \"config\" not set\nSee 'xdsrelay check --help'.\n"},
-		{"key", 2, "xdsrelay: required flag(s) \"node\" not set\nSee 'xdsrelay key --help'.\n"},
+		{"config validate", 2, "xdsrelay: required flag(s) \"config\" not set\nSee 'xdsrelay config validate --help'.\n"},
+		{"explain", 2, "xdsrelay: required flag(s) \"node-file\" not set\nSee 'xdsrelay explain --help'.\n"},
 		{"config nope", 2, "xdsrelay: unknown command"},
-		{"run", 2, "xdsrelay: the configuration has a mistake:\nupstream: has no source of configuration"},
+		{"run", 2, "xdsrelay: the configuration has 1 error:\norigin: names no source of configuration"},
 		{"run -c /nowhere.yaml", 2, "xdsrelay: configuration file: open /nowhere.yaml: no such file or directory\n"},
-		{"run -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n" + broken + ":2:3: listener.addrress: unknown field; did you mean address?\n    2 |   addrress: x\n      |   ^~~~~~~~\n"},
-		{"check -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n"},
-		{"run --upstream " + empty + " --linger 5", 2, "xdsrelay: the configuration has a mistake:\n--linger: cache.linger: got \"5\", expected a duration"},
-		{"run --upstream " + empty + " --key node.clustr --upstream-variant x", 2, "xdsrelay: the configuration has 2 mistakes:\n"},
-		{"run --upstream ./nowhere", 2, "xdsrelay: the configuration has a mistake:\n--upstream: upstream.directory: stat ./nowhere"},
-		{"run --upstream nowhere", 2, "xdsrelay: the configuration has a mistake:\n--upstream: upstream.addresses[0]: got \"nowhere\", expected host:port"},
-		{"run --upstream cp:1 --listen 0.0.0.0:1", 2, "xdsrelay: the configuration has a mistake:\n--listen: listener.address: \"0.0.0.0\" is not a loopback address"},
-		{"run --upstream cp:1 --admin :1", 2, "xdsrelay: the configuration has a mistake:\n--admin: admin.address: an empty host"},
+		{"run -c " + broken, 2, "xdsrelay: the configuration has 1 error:\n" + broken + ":2:3: listen.addrress: unknown field; did you mean address?\n    2 |   addrress: x\n      |   ^~~~~~~~\n"},
+		{"config validate -c " + broken, 2, "xdsrelay: the configuration has 1 error:\n"},
+		{"run --upstream " + empty + " --linger 5", 2, "xdsrelay: the configuration has 1 error:\n--linger: cache.linger: got \"5\", expected a duration"},
+		{"run --upstream " + empty + " --key-expression node.clustr --upstream-variant x", 2, "xdsrelay: the configuration has 2 errors:\n"},
+		{"run --upstream ./nowhere", 2, "xdsrelay: the configuration has 1 error:\n--upstream: origin.directory: stat ./nowhere"},
+		{"run --upstream nowhere", 2, "xdsrelay: the configuration has 1 error:\n--upstream: origin.addresses[0]: got \"nowhere\", expected host:port"},
+		{"run --upstream cp:1 --listen 0.0.0.0:1", 2, "xdsrelay: the configuration has 1 error:\n--listen: listen.address: \"0.0.0.0\" is not a loopback address"},
+		{"run --upstream cp:1 --admin :1", 2, "xdsrelay: the configuration has 1 error:\n--admin: admin.address: an empty host"},
 		{"run --upstream cp:1 --listen 127.0.0.1:0 --admin " + taken.Addr().String(), 1,
 			"xdsrelay: admin.address: listen tcp " + taken.Addr().String() + ": bind: address already in use\n"},
 		{"run --upstream cp:1 --admin= --listen " + taken.Addr().String(), 1,
-			"xdsrelay: listener.address: listen tcp " + taken.Addr().String() + ": bind: address already in use\n"},
-		{"check -c /dev/null --upstream " + badDir, 1, "xdsrelay: "},
-		{"key --node /nowhere.json", 2, "xdsrelay: node file: open /nowhere.json: no such file or directory\n"},
-		{"key --node " + broken, 2, "xdsrelay: node file: "},
-		{"key --node " + writeFile(t, "envoy.yaml", "node:\n  id: web-1\n  cluster: web\n"), 0, ""},
-		{"key --node " + writeFile(t, "bad.yaml", "node: [\n"), 2, "xdsrelay: node file: is neither JSON nor YAML: "},
-		{"key --node " + bomb, 2, "xdsrelay: node file: is neither JSON nor YAML: line "},
-		{"key --node " + deep, 2, "xdsrelay: node file: is neither JSON nor YAML: line 1, column 1: nested more than"},
-		{"key --node " + documents, 2, "xdsrelay: node file: is neither JSON nor YAML: line 18, column 1: one more YAML document"},
+			"xdsrelay: listen.address: listen tcp " + taken.Addr().String() + ": bind: address already in use\n"},
+		{"config validate -c /dev/null --upstream " + badDir, 1, "xdsrelay: "},
+		{"explain --offline --node-file /nowhere.json", 2, "xdsrelay: node file: open /nowhere.json: no such file or directory\n"},
+		{"explain --offline --node-file " + broken, 2, "xdsrelay: node file: "},
+		{"explain --offline --node-file " + writeFile(t, "envoy.yaml", "node:\n  id: web-1\n  cluster: web\n"), 0, ""},
+		{"explain --offline --node-file " + writeFile(t, "bad.yaml", "node: [\n"), 2, "xdsrelay: node file: is neither JSON nor YAML: "},
+		{"explain --offline --node-file " + bomb, 2, "xdsrelay: node file: is neither JSON nor YAML: line "},
+		{"explain --offline --node-file " + deep, 2, "xdsrelay: node file: is neither JSON nor YAML: line 1, column 1: nested more than"},
+		{"explain --offline --node-file " + documents, 2, "xdsrelay: node file: is neither JSON nor YAML: line 18, column 1: one more YAML document"},
 		{"migrate " + deep, 2, "xdsrelay: " + deep + ":1:1: nested more than"},
 		{"migrate " + documents, 2, "xdsrelay: " + documents + ":18:1: one more YAML document begins here"},
-		{"key --node " + writeFile(t, "bad.bin", "\xff\x00"), 2, "xdsrelay: node file: is no text, expected JSON or YAML\n"},
-		{"key --node " + node + " --key node.metadata.team", 1, "xdsrelay: the client is refused\n"},
-		{"key --node " + node + " --key 1", 2, "xdsrelay: the configuration has a mistake:\n--key: aggregation.rules[0].key: "},
-		{"key --node " + node + " --key node.id --peer " + broken, 2, "xdsrelay: peer file: "},
+		{"explain --offline --node-file " + writeFile(t, "bad.bin", "\xff\x00"), 2, "xdsrelay: node file: is not text, expected JSON or YAML\n"},
+		{"explain --offline --node-file " + node + " --key-expression node.metadata.team", 1, "xdsrelay: the client is refused\n"},
+		{"explain --offline --node-file " + node + " --key-expression 1", 2, "xdsrelay: the configuration has 1 error:\n--key-expression: aggregation.rules[0].key: "},
+		{"explain --offline --node-file " + node + " --key-expression node.id --peer-file " + broken, 2, "xdsrelay: peer file: "},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			code, _, stderr := command(t, strings.Fields(tc.args)...)
@@ -121,13 +121,13 @@ func TestUsage(t *testing.T) {
 
 // TestCheckTier holds what is said of a tier, and that it is no secret.
 func TestCheckTier(t *testing.T) {
-	file := writeFile(t, "relay.yaml", "upstream: {directory: "+t.TempDir()+"}\nnode: {name: a}\n")
-	args := []string{"check", "-c", file, "--peer", "127.0.0.1:1", "--redis", "redis://me:secret@127.0.0.1:2"}
-	if code, stdout, stderr := command(t, args...); code != 0 || !strings.Contains(stdout, "  tier      by Redis; peers connect to 127.0.0.1:1\n") {
+	file := writeFile(t, "relay.yaml", "origin: {directory: "+t.TempDir()+"}\nnode: {name: a}\n")
+	args := []string{"config", "validate", "-c", file, "--peer", "127.0.0.1:1", "--redis", "redis://me:secret@127.0.0.1:2"}
+	if code, stdout, stderr := command(t, args...); code != 0 || !strings.Contains(stdout, "  tier      Redis; peer address 127.0.0.1:1\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	file = writeFile(t, "list.yaml", "upstream: {directory: "+t.TempDir()+"}\nnode: {name: a}\ntier: {nodes: ['a=127.0.0.1:1', 'b=127.0.0.1:2'], peer: {address: '127.0.0.1:1'}}\n")
-	if code, stdout, stderr := command(t, "check", "-c", file); code != 0 || !strings.Contains(stdout, "  tier      of a=127.0.0.1:1, b=127.0.0.1:2; peers connect to 127.0.0.1:1\n") {
+	file = writeFile(t, "list.yaml", "origin: {directory: "+t.TempDir()+"}\nnode: {name: a}\ntier: {members: ['a=127.0.0.1:1', 'b=127.0.0.1:2'], peer: {address: '127.0.0.1:1'}}\n")
+	if code, stdout, stderr := command(t, "config", "validate", "-c", file); code != 0 || !strings.Contains(stdout, "  tier      a=127.0.0.1:1, b=127.0.0.1:2; peer address 127.0.0.1:1\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -136,60 +136,47 @@ func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	file := writeFile(t, "relay.yaml", "upstream: {directory: "+dir+"}\nadmin: {address: ''}\n"+
 		"aggregation:\n  rules:\n  - {name: edge, match: node.cluster == 'edge', key: node.id}\n  - {name: rest, key: node.cluster}\n")
-	code, stdout, stderr := command(t, "check", "-c", file)
+	code, stdout, stderr := command(t, "config", "validate", "-c", file)
 	want := "ok: " + file + `
   clients   127.0.0.1:18000 (plaintext)
   upstream  directory ` + dir + `
   rules     edge: key node.id for node.cluster == 'edge'
-            rest: key node.cluster for all
-  admin     off
+            rest: key node.cluster for all clients
+  admin     disabled
 `
 	if code != 0 || stdout != want || stderr != "" {
 		t.Errorf("exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, want)
 	}
 }
 
-// TestCheckSources: check says which values do not come from the file, and which variables
-// have no effect.
-func TestCheckSources(t *testing.T) {
-	env := []string{"XDSRELAY_LISTENER_ADDRESS=127.0.0.1:2", "XDSRELAY_LISTENER_ADRESS=127.0.0.1:2"}
-	file := writeFile(t, "relay.yaml", "listener: {address: '127.0.0.1:1'}\nupstream: {directory: "+t.TempDir()+"}\n")
-	var out, errs bytes.Buffer
-	code := run(t.Context(), []string{"check", "-c", file, "--listen", "127.0.0.1:3", "--linger", "1s"}, env, &out, &errs)
-	stdout, stderr := out.String(), errs.String()
-	want := "overrides:\n" +
-		"  listener.address  from --listen, instead of XDSRELAY_LISTENER_ADDRESS, " + file + ":1\n" +
-		"  cache.linger      from --linger, instead of the default\n"
-	if code != 0 || !strings.HasSuffix(stdout, want) || stderr != "warning: XDSRELAY_LISTENER_ADRESS: unknown environment variable, which has no effect; the nearest known name is XDSRELAY_LISTENER_ADDRESS\n" {
-		t.Errorf("exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, want)
-	}
-}
-
-func TestKey(t *testing.T) {
+func TestExplain(t *testing.T) {
 	node := writeFile(t, "node.json", `{"node": {"id": "n", "cluster": "web", "locality": {"zone": "z1"}}}`)
 	peer := writeFile(t, "peer.json", `{"authenticated": true, "spiffe_id": "spiffe://x/y"}`)
 
-	code, stdout, stderr := command(t, "key", "--node", node)
-	if code != 0 || !strings.Contains(stdout, "default  chosen ") || !strings.Contains(stdout, "\nkey: web\n") {
+	code, stdout, stderr := command(t, "explain", "--offline", "--node-file", node)
+	if code != 0 || !strings.Contains(stdout, "default   chosen ") || !strings.Contains(stdout, "\nkey: web\n") {
 		t.Errorf("table: exit code %d\n%s%s", code, stdout, stderr)
 	}
 
-	code, stdout, stderr = command(t, "key", "--node", node, "--json", "--peer", peer, "--key", "peer.spiffe_id")
-	var got struct {
-		Key   string `json:"key"`
-		Rule  string `json:"rule"`
-		Rules []struct {
-			Outcome string `json:"outcome"`
+	code, stdout, stderr = command(t, "explain", "--offline", "--node-file", node, "-o", "json", "--peer-file", peer, "--key-expression", "peer.spiffe_id")
+	var all struct {
+		Rules struct {
+			Key   string `json:"key"`
+			Rule  string `json:"rule"`
+			Rules []struct {
+				Outcome string `json:"outcome"`
+			} `json:"rules"`
 		} `json:"rules"`
 	}
-	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 {
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
 	}
-	if got.Key != "spiffe://x/y~none" || got.Rule != "key" || len(got.Rules) != 1 || got.Rules[0].Outcome != "chosen" {
+	got := all.Rules
+	if got.Key != "spiffe://x/y~none" || got.Rule != keyFlag || len(got.Rules) != 1 || got.Rules[0].Outcome != "chosen" {
 		t.Errorf("JSON: %+v", got)
 	}
 
-	code, stdout, _ = command(t, "key", "--node", node, "--json", "--key", "node.metadata.team")
+	code, stdout, _ = command(t, "explain", "--offline", "--node-file", node, "-o", "json", "--key-expression", "node.metadata.team")
 	if code != 1 || !strings.Contains(stdout, `"reason": "rule_failed"`) {
 		t.Errorf("refused: exit code %d\n%s", code, stdout)
 	}
@@ -202,7 +189,7 @@ func TestConfigCommands(t *testing.T) {
 	}
 	// What is printed is a file that works once it has an origin.
 	file := writeFile(t, "relay.yaml", stdout)
-	if code, _, stderr := command(t, "check", "-c", file, "--upstream", "cp:1"); code != 0 {
+	if code, _, stderr := command(t, "config", "validate", "-c", file, "--upstream", "cp:1"); code != 0 {
 		t.Errorf("the default file: exit code %d\n%s", code, stderr)
 	}
 	if code, stdout, _ := command(t, "config", "env"); code != 0 || !strings.Contains(stdout, "XDSRELAY_LISTENER_ADDRESS ") {
@@ -239,14 +226,14 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// TestKeyTellsWhoIsLetIn: key says what authorize does with a client, by the identity
-// and the listener that flags give it.
-func TestKeyTellsWhoIsLetIn(t *testing.T) {
+// TestExplainAuthorization: explain applies the rules for authorization, to the identity and the
+// listener that flags give.
+func TestExplainAuthorization(t *testing.T) {
 	node := writeFile(t, "node.json", `{"id":"a","cluster":"web"}`)
 	file := writeFile(t, "relay.yaml", "authorization:\n  rules:\n    - name: own\n      match: listener == \"mesh\" && peer.spiffe_id == \"spiffe://corp/\" + node.cluster\n")
 	for args, want := range map[string]int{"spiffe://corp/web mesh": 0, "spiffe://corp/db mesh": 1, "spiffe://corp/web other": 1} {
 		id, listener, _ := strings.Cut(args, " ")
-		code, stdout, _ := command(t, "key", "--node", node, "-c", file, "--peer-id", id, "--listener", listener)
+		code, stdout, _ := command(t, "explain", "--offline", "--node-file", node, "-c", file, "--spiffe-id", id, "--listener", listener)
 		if code != want || strings.Contains(stdout, "key: web") != (want == 0) || !strings.Contains(stdout, "own ") {
 			t.Errorf("%s: %d\n%s", args, code, stdout)
 		}

@@ -8,16 +8,16 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// limitMemory lets the garbage collector work harder, rather than the kernel end
-// the process, where a container's memory is nearly used up: from 90 % of it. A
-// limit in GOMEMLIMIT stays as it is. Where there is none, nothing changes.
+// limitMemory sets the soft memory limit of Go to 90 % of the container's memory, so that the garbage
+// collector works harder before the kernel kills the process. GOMEMLIMIT takes precedence. Without a
+// container limit, nothing changes.
 func limitMemory(log *slog.Logger) {
 	limit, err := memlimit.Set()
 	switch {
 	case errors.Is(err, memlimit.ErrNoCgroup), errors.Is(err, memlimit.ErrCgroupsNotSupported):
 	case err != nil:
-		log.Warn("cannot tell how much memory there may be: set GOMEMLIMIT if it is limited", "error", err)
+		log.Warn("cannot read the memory limit of the container: set GOMEMLIMIT if there is one", "error", err)
 	case limit < math.MaxInt64:
-		log.Info("memory is limited", "bytes", limit)
+		log.Info("memory limit set", "bytes", limit)
 	}
 }

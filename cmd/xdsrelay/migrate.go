@@ -12,27 +12,24 @@ import (
 	"xdsrelay/relay/migrate"
 )
 
-// newMigrateCmd writes a configuration for those who come from xds-relay.
+// newMigrateCmd translates the configuration of xds-relay.
 func (a *app) newMigrateCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate FILE...",
-		Short: "Write the configuration that does what files of Envoy's xds-relay do",
-		Long: "Write, to standard output, the configuration that does what a bootstrap file of\n" +
-			"Envoy's xds-relay, its file of aggregation rules, or both together do. Clients\n" +
-			"share a key if they did there. What is different, or has no counterpart, is told\n" +
-			"on standard error and in comments.",
+		Short: "Translate the configuration of Envoy's xds-relay",
+		Long: "Translate a bootstrap file of Envoy's xds-relay, its file of aggregation rules, or both\n" +
+			"into one configuration file on standard output. Clients that shared a key still share\n" +
+			"a key. Comments in the file and lines on standard error list differences, and fields\n" +
+			"without a counterpart.",
 		Example: "  xdsrelay migrate bootstrap.yaml aggregation-rules.yaml > relay.yaml\n" +
-			"  xdsrelay check -c relay.yaml",
+			"  xdsrelay config validate -c relay.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("expected a bootstrap file of xds-relay, its aggregation rules, or both")
+				return errors.New("expected FILE: a bootstrap file of xds-relay, its aggregation rules, or both")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a.began = true
-			return a.migrate(args)
-		},
+		RunE: a.action(func(_ *cobra.Command, args []string) error { return a.migrate(args) }),
 	}
 }
 
@@ -52,10 +49,10 @@ func (a *app) migrate(names []string) error {
 	for _, w := range res.Warnings {
 		fmt.Fprintf(a.stderr, "%s\n", w)
 	}
-	// A node takes the result, or nobody gets to see it.
-	_, err = config.Load(config.Input{File: "the result", Data: res.Text, WithoutUpstream: !res.Origin})
+	// Only a valid result is printed.
+	_, err = config.Load(config.Input{File: "the result", Data: res.Text, WithoutOrigin: !res.Origin})
 	if wrong, ok := errors.AsType[*config.Error](err); ok {
-		return errors.New("this cannot be done by a configuration of xdsrelay:\n" + wrong.Error()) // not mistakes of the user
+		return errors.New("xdsrelay has no equivalent configuration:\n" + wrong.Error()) // not a mistake of the user
 	} else if err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func (a *app) migrate(names []string) error {
 	return err
 }
 
-// readSome reads a file, of which it returns one byte more than limit at most.
+// readSome reads at most limit+1 bytes of a file.
 func readSome(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

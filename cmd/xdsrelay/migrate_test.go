@@ -26,7 +26,7 @@ func TestMigrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stderr strings.Builder
-	if code := run(context.Background(), []string{"check", "-c", file}, nil, &strings.Builder{}, &stderr); code != exitOK {
+	if code := run(context.Background(), []string{"config", "validate", "-c", file}, nil, &strings.Builder{}, &stderr); code != exitOK {
 		t.Errorf("check: exit code %d\n%s", code, &stderr)
 	}
 	if code, out, _ := migrate(examples + "camel.yaml"); code != exitOK || !strings.Contains(out, "node.metadata.team") {
@@ -46,7 +46,7 @@ func TestMigrate(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, told := migrate(wrong); code != exitError || out != "" || !strings.Contains(told, "this cannot be done") {
+	if code, out, told := migrate(wrong); code != exitError || out != "" || !strings.Contains(told, "no equivalent configuration") {
 		t.Errorf("exit code %d, %q, %q", code, out, told)
 	}
 }

@@ -13,37 +13,62 @@ import (
 	"xdsrelay/relay/admin"
 )
 
-// output is the form in which a command prints what it has found out.
-type output struct {
-	form  string
-	forms []string
-}
+// output is the flag --output of a command that prints data.
+type output struct{ form string }
 
-// The forms.
+// The forms of output.
 const (
 	asTable, asWide = "table", "wide"
 	asJSON, asYAML  = "json", "yaml"
+	asName          = "name"
 )
 
-// addOutput adds the flag to a command that knows these forms, the first of which is
-// the usual one.
-func addOutput(cmd *cobra.Command, forms ...string) *output {
-	o := &output{forms: forms}
-	cmd.Flags().StringVarP(&o.form, "output", "o", forms[0], "the `FORM` of the output: "+strings.Join(forms, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+// forms are all of them.
+var forms = []string{asTable, asWide, asJSON, asYAML, asName}
+
+// view is what a command prints, in each form.
+type view struct {
+	data  any                          // as JSON and YAML
+	names []string                     // as names, one per line
+	table func(w io.Writer, wide bool) // for people
+}
+
+// addOutput adds the flag to a command.
+func addOutput(cmd *cobra.Command, usual string) *output {
+	o := &output{}
+	cmd.Flags().StringVarP(&o.form, "output", "o", usual, "output `FORM`: "+strings.Join(forms[:len(forms)-1], ", ")+" or "+forms[len(forms)-1])
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(forms, cobra.ShellCompDirectiveNoFileComp)) // the flag is defined
 	return o
 }
 
-// check is an error about the form.
+// check returns an error about the flag.
 func (o *output) check() error {
-	if !slices.Contains(o.forms, o.form) {
-		return usageError{fmt.Errorf("--output: got %q, expected one of %s", o.form, strings.Join(o.forms, ", "))}
+	if !slices.Contains(forms, o.form) {
+		return usageError{fmt.Errorf("--output: got %q, expected one of %s", o.form, strings.Join(forms, ", "))}
 	}
 	return nil
 }
 
-// isData reports whether the output is for programs.
+// isData reports whether the output is JSON or YAML.
 func (o *output) isData() bool { return o.form == asJSON || o.form == asYAML }
+
+// isTable reports whether the output is for people.
+func (o *output) isTable() bool { return o.form == asTable || o.form == asWide }
+
+// print writes a view.
+func (o *output) print(w io.Writer, v view) error {
+	switch {
+	case o.isData():
+		return o.data(w, v.data)
+	case o.form == asName:
+		for _, name := range v.names {
+			fmt.Fprintln(w, printable(name))
+		}
+	default:
+		v.table(w, o.form == asWide)
+	}
+	return nil
+}
 
 // data writes v as JSON or YAML.
 func (o *output) data(w io.Writer, v any) error {
@@ -58,18 +83,31 @@ func (o *output) data(w io.Writer, v any) error {
 	return err
 }
 
-// columns writes rows as the admin port writes its own.
-func columns(w io.Writer, rows [][]string) { admin.WriteTable(w, rows) }
-
-// ago is how long ago a time was, in two units at most.
-func ago(now, then time.Time) string {
-	return admin.Ago(now, then)
+// text is the table of a view that is a text.
+func text(s string) func(io.Writer, bool) {
+	return func(w io.Writer, _ bool) { fmt.Fprint(w, printableLines(s)) }
 }
 
-// longVersion is the longest version that a table shows in full.
+// namesOf returns a name of each element, in order and without repetitions.
+func namesOf[T any](all []T, name func(*T) string) (names []string) {
+	for i := range all {
+		if n := name(&all[i]); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// columns writes rows as aligned columns, the first row being the header.
+func columns(w io.Writer, rows [][]string) { admin.WriteTable(w, rows) }
+
+// ago returns how long ago a time was, in at most two units.
+func ago(now, then time.Time) string { return admin.Ago(now, then) }
+
+// longVersion is the length up to which a table shows a version in full.
 const longVersion = 16
 
-// shortVersion cuts a version that is long, as digests are.
+// shortVersion cuts a long version, such as a digest.
 func shortVersion(v string) string {
 	if len(v) <= longVersion {
 		return v
@@ -77,7 +115,7 @@ func shortVersion(v string) string {
 	return strings.ToValidUTF8(v[:longVersion-4], "") + "…"
 }
 
-// count counts things in words for a sum: "1 client", "12 clients".
+// count is a number of things: "1 client", "12 clients".
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

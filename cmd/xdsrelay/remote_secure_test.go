@@ -32,21 +32,21 @@ admin: {address: "127.0.0.1:0", token_file: TOKEN, tls: {cert_file: CERT, key_fi
 		code           int
 		stdout, stderr string
 	}{
-		{"members --admin https://" + at + shown + " --admin-token-file " + token, 0, "this one", ""},
+		{"nodes --admin https://" + at + shown + " --admin-token-file " + token, 0, " *", ""},
 		{"status --admin https://" + at + shown + " --admin-token-file " + token, 0, "", ""},
-		{"members --admin https://" + at + shown, 1, "", "asks for a token, and got none that it takes"},
-		{"members --admin https://" + at + shown + " --admin-token-file " + wrong, 1, "", "asks for a token, and got none that it takes"},
-		{"members --admin https://" + at + " --admin-token-file " + token, 1, "", "; --admin-ca names a file with the authorities of its certificate"},
-		{"members --admin https://" + at + " --admin-ca " + ca + " --admin-token-file " + token, 1, "", "certificate required, of an authority that it trusts (admin.tls.ca_file): --admin-cert and --admin-key name it"},
-		{"members --admin " + at, 1, "", "what listens at " + at + " speaks TLS: expected --admin https://" + at},
-		{"members --admin " + at + " --admin-token-file " + token, 1, "", "speaks TLS: expected --admin https://"},
-		{"members --admin " + at + shown, 2, "", "expected --admin https://host:port"},
-		{"members --admin relay.example:1 --admin-token-file " + token, 2, "", "the token would go to relay.example:1 in plaintext"},
-		{"members --admin https://" + at + " --admin-ca " + nothing, 2, "", "holds no certificate"},
-		{"members --admin https://" + at + " --admin-cert " + cert, 2, "", "belong together"},
-		{"members --admin https://" + at + " --admin-token-file /nowhere", 2, "", "--admin-token-file: open /nowhere"},
-		{"members --admin https://u:p@" + at, 2, "", "expected host:port"},
-		{"drain --admin https://" + at + shown + " --admin-token-file " + token, 0, "and ends", ""},
+		{"nodes --admin https://" + at + shown, 1, "", "requires a token and got no valid one"},
+		{"nodes --admin https://" + at + shown + " --admin-token-file " + wrong, 1, "", "requires a token and got no valid one"},
+		{"nodes --admin https://" + at + " --admin-token-file " + token, 1, "", "; set --admin-ca to a file with the CA certificates"},
+		{"nodes --admin https://" + at + " --admin-ca " + ca + " --admin-token-file " + token, 1, "", "certificate required, signed by a CA of admin.tls.ca_file: set --admin-cert and --admin-key"},
+		{"nodes --admin " + at, 1, "", "the server at " + at + " uses TLS: use --admin https://" + at},
+		{"nodes --admin " + at + " --admin-token-file " + token, 1, "", "uses TLS: use --admin https://"},
+		{"nodes --admin " + at + shown, 2, "", "need TLS: use --admin https://"},
+		{"nodes --admin relay.example:1 --admin-token-file " + token, 2, "", "the token would be sent to relay.example:1 in plaintext"},
+		{"nodes --admin https://" + at + " --admin-ca " + nothing, 2, "", "contains no certificate"},
+		{"nodes --admin https://" + at + " --admin-cert " + cert, 2, "", "belong together"},
+		{"nodes --admin https://" + at + " --admin-token-file /nowhere", 2, "", "--admin-token-file: open /nowhere"},
+		{"nodes --admin https://u:p@" + at, 2, "", "expected host:port"},
+		{"drain --admin https://" + at + shown + " --admin-token-file " + token, 0, "and exits", ""},
 	} {
 		code, stdout, stderr := command(t, strings.Fields(tc.args)...)
 		if code != tc.code || !strings.Contains(stdout, tc.stdout) || !strings.Contains(stderr, tc.stderr) {

@@ -13,20 +13,21 @@ import (
 	"xdsrelay/relay/logs"
 )
 
-// newRunCmd is the relay itself.
+// newRunCmd runs a node.
 func (a *app) newRunCmd() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Run a relay node",
-		Long: "Run a relay node until SIGTERM or SIGINT, then send its clients away over the\n" +
-			"drain time and end. A second signal ends it at once. The configuration is read again\n" +
-			"when its file changes and on SIGHUP; 'config default' says what may change so.",
+		Short: "Run a node",
+		Long: "Run a node until SIGTERM or SIGINT. It then drains: it closes the streams of its\n" +
+			"clients over the drain time, and exits. A second signal ends the process at once. The\n" +
+			"node reloads its configuration when the file changes and on SIGHUP; 'xdsrelay config\n" +
+			"default' shows which fields need a restart.",
 		Example: "  xdsrelay run -c relay.yaml\n" +
-			"  xdsrelay run --upstream control-plane:18000 --upstream-variant sotw --key node.cluster\n" +
+			"  xdsrelay run --upstream control-plane:18000 --upstream-variant sotw --" + keyFlag + " node.cluster\n" +
 			"  xdsrelay run --upstream ./resources",
 		Args: cobra.NoArgs,
-		RunE: a.action(func(cmd *cobra.Command) error {
+		RunE: a.action(func(cmd *cobra.Command, _ []string) error {
 			from := func() (*config.Config, error) {
 				return load(config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags())})
 			}
@@ -52,7 +53,8 @@ func (a *app) newRunCmd() *cobra.Command {
 			return node.Run(cmd.Context())
 		}),
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`; flags override it")
+	cmd.Flags().StringVarP(&file, "config", "c", "", configUsage)
 	addSettings(cmd.Flags())
+	exitCodes(cmd, "the node was stopped and has drained", "the node could not start, or failed", usuallyWrong)
 	return cmd
 }

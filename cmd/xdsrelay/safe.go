@@ -12,8 +12,8 @@ import (
 	"xdsrelay/relay/admin"
 )
 
-// What is printed has names and reasons that clients chose, and texts of control planes:
-// nothing of these may reach a terminal as a control sequence, nor what is not seen.
+// The output contains names and reasons from clients, and texts from control planes. None of them may
+// reach a terminal as a control sequence or as an invisible character.
 
 // printable makes a text safe for a terminal and for a line of a table.
 func printable(s string) string { return admin.Printable(s) }
@@ -28,8 +28,8 @@ func printableLines(s string) string {
 	}, s)
 }
 
-// printableJSON makes JSON safe for a terminal, and means the same: what is not printable
-// stands in texts alone, where it can be escaped.
+// printableJSON makes JSON safe for a terminal without changing its meaning: only texts contain
+// unprintable characters, and there they can be escaped.
 func printableJSON(text []byte) []byte {
 	if bytes.IndexFunc(text, unprintable) < 0 {
 		return text
@@ -53,8 +53,8 @@ func printableJSON(text []byte) []byte {
 
 func unprintable(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 
-// toYAML turns JSON into YAML that is safe for a terminal. Where a text in it cannot be
-// printed the JSON stays as it is, which is YAML as well.
+// toYAML converts JSON to YAML that is safe for a terminal. If a text in it has unprintable characters,
+// it returns the JSON, which is valid YAML.
 func toYAML(text []byte) ([]byte, error) {
 	out, err := yaml.JSONToYAML(text)
 	if err == nil && bytes.IndexFunc(out, unprintable) >= 0 {

@@ -87,7 +87,7 @@ func TestOrderOfLevels(t *testing.T) {
 		}
 	}))
 	defer node.Close()
-	code, _, stderr := command(t, "log", "redis=debug", "upstream=info", "--admin", strings.TrimPrefix(node.URL, "http://"))
+	code, _, stderr := command(t, "log-level", "redis=debug", "origin=info", "--admin", strings.TrimPrefix(node.URL, "http://"))
 	if code != exitError || len(asked) != 1 || !strings.Contains(stderr, "no part of the log") {
 		t.Errorf("exit code %d, asked about %q: %s", code, asked, stderr)
 	}
@@ -103,7 +103,7 @@ func TestAnswersAreSafe(t *testing.T) {
 	}))
 	defer node.Close()
 	admin := strings.TrimPrefix(node.URL, "http://")
-	for _, args := range []string{"members", "members --json", "keys a", "history a", "status"} {
+	for _, args := range []string{"nodes", "nodes -o json", "keys a", "history a", "status"} {
 		_, stdout, stderr := command(t, append(strings.Fields(args), "--admin", admin)...)
 		if text := stdout + stderr; !isSafe(text) || text == "" {
 			t.Errorf("%s: %q", args, text)

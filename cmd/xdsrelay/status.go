@@ -16,7 +16,7 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// statusFlags say of whom the status is asked, and what it should be.
+// statusFlags select clients, and say which state they should have.
 type statusFlags struct {
 	key, node, state, typ string
 	resources             bool
@@ -27,38 +27,36 @@ type statusFlags struct {
 	interval              time.Duration
 }
 
-// newStatusCmd shows who runs which version.
+// newStatusCmd shows which version each client has.
 func (a *app) newStatusCmd() *cobra.Command {
 	var f statusFlags
 	cmd := &cobra.Command{
 		Use:   "status [CLIENT]",
-		Short: "Show which version each client of a running tier has, since when, and who rejected it",
-		Long: "Show how each client of a tier stands with each type that it asks for, whichever\n" +
-			"node it is connected with and whichever is asked:\n\n" +
-			"  SYNCED    it has acknowledged the newest there is for it\n" +
-			"  STALE     it has not been told the newest, or has not acknowledged it\n" +
-			"  NACKED    it has rejected the newest; what it acknowledged before is in use\n" +
-			"  NOT_SENT  there was nothing to tell it yet\n" +
-			"  UNKNOWN   it came with something from before that cannot be compared yet, or its\n" +
-			"            node did not answer\n" +
-			"  -         it does not ask for the type\n\n" +
-			"MISSING counts the names that a client asks for and that have no resource: the\n" +
-			"control plane has none, or has not answered yet. A client may be SYNCED with a type\n" +
-			"of which a resource is missing; with CLIENT, the names are listed. missing stands for\n" +
-			"such clients in --state and --fail-on, too.\n\n" +
-			"SINCE is when the worst of these became so, VERSION what the client was sent last.\n" +
-			"Below the table are the reasons of rejections, each with the number of its clients\n" +
-			"and keys, and the nodes that do not answer.\n\n" +
-			"With CLIENT, a node id or the beginning of one, show all that is known of that\n" +
-			"client.\n\n" +
-			"Clients that poll (REST, the variant rest) acknowledge a version by coming back with\n" +
-			"it. One that comes back without it is STALE: it rejects it, which such clients mostly\n" +
-			"do not say, or it did not get it; with CLIENT, how often it was told is shown. They\n" +
-			"are shown for a while after their last poll (rest.client_ttl), by the node that they polled\n" +
-			"last; for some seconds by the one before, too.\n\n" +
-			"With --watch it goes on until it is interrupted (Ctrl-C); where the output is no\n" +
-			"terminal, or is for programs, one answer follows the other.\n\n" +
-			"The exit code is 1 if --fail-on finds a client, or --wait does not come to its end.",
+		Short: "Show the status of each client: version, age, and reason of a NACK",
+		Long: "Show the status of each client of a tier for each type that the client subscribes to.\n" +
+			"All nodes of the tier give the same answer.\n\n" +
+			"  SYNCED    the client has acknowledged (ACK) the newest version\n" +
+			"  STALE     the newest version was not sent to the client, or is awaiting ACK\n" +
+			"  NACKED    the client has rejected the newest version and uses an older one\n" +
+			"  NOT_SENT  there was nothing to send yet\n" +
+			"  UNKNOWN   the client resumed with resources that the node cannot compare yet, or the\n" +
+			"            node of the client does not answer\n" +
+			"  -         the client does not subscribe to the type\n\n" +
+			"MISSING is the number of resource names in the client's subscriptions that do not exist:\n" +
+			"the control plane does not have them, or has not answered yet. A client can be SYNCED\n" +
+			"although resources are missing. SINCE is the age of the worst state of the client.\n" +
+			"VERSION is the version in the last response to the client. Below the table are the\n" +
+			"reasons of NACKs with the number of clients and keys, the nodes that do not answer, and\n" +
+			"the warnings of the tier.\n\n" +
+			"With CLIENT, which is a node ID or its beginning, show all details of one client, with\n" +
+			"the names of missing resources.\n\n" +
+			"A polling client (REST, variant rest) acknowledges a version with its next poll. If the\n" +
+			"next poll has an older version, the client is STALE: it rejected the newest version\n" +
+			"without a report, or did not get it. The details of the client show the number of\n" +
+			"resends. A polling client remains in the list for some time after its last poll, on\n" +
+			"the node of that poll, and for some seconds on the node before.\n\n" +
+			"With --watch, the command runs until it is interrupted (Ctrl-C). If the output is not a\n" +
+			"terminal, it appends each update to the output.",
 		Example: "  xdsrelay status\n" +
 			"  xdsrelay status envoy-7 --resources\n" +
 			"  xdsrelay status --key shop/eu --state nacked,stale -o wide\n" +
@@ -68,26 +66,24 @@ func (a *app) newStatusCmd() *cobra.Command {
 		Args: atMostOne("CLIENT"),
 	}
 	node := a.addAdmin(cmd)
-	out := addOutput(cmd, asTable, asWide, asJSON, asYAML)
+	out := addOutput(cmd, asTable)
 	flags := cmd.Flags()
-	flags.StringVar(&f.key, "key", "", "only clients of this aggregation `KEY`")
-	flags.StringVar(&f.node, "node", "", "only clients of this `NODE` of the tier")
-	flags.StringVar(&f.state, "state", "", "only clients that have a type in one of these `STATES`, separated by commas; missing for those that ask for what does not exist")
-	flags.StringVar(&f.typ, "type", "", "only clients that ask for this `TYPE`, like CDS; with --state, that stand so with it")
-	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources that it asks for")
-	flags.StringVar(&f.failOn, "fail-on", "", "end with exit code 1 if a client has a type in one of these `STATES`, or a node does not answer")
-	flags.BoolVar(&f.wait, "wait", false, "wait until there are clients, none is STALE, NACKED or UNKNOWN, and none asks for what does not exist, or the timeout is over")
-	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait with --wait")
-	flags.BoolVarP(&f.watch, "watch", "w", false, "ask again and again")
-	flags.DurationVar(&f.interval, "interval", 2*time.Second, "the time between two answers with --watch")
+	flags.StringVar(&f.key, "key", "", "only clients with this aggregation `KEY`")
+	flags.StringVar(&f.node, "node", "", nodeUsage)
+	flags.StringVar(&f.state, "state", "", "only clients with a type in one of these `STATES`, separated by commas; missing selects clients with missing resources")
+	flags.StringVar(&f.typ, "type", "", typeUsage)
+	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources in its subscriptions")
+	flags.StringVar(&f.failOn, "fail-on", "", "exit with 1 if a client has a type in one of these `STATES` or a node does not answer; values as for --state")
+	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, none is STALE, NACKED or UNKNOWN, and no resources are missing")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, timeoutUsage)
+	flags.BoolVarP(&f.watch, "watch", "w", false, "update the output until interrupted")
+	flags.DurationVar(&f.interval, "interval", 2*time.Second, intervalUsage)
 	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
 	cmd.MarkFlagsMutuallyExclusive("watch", "fail-on")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a.began = true
-		if err := out.check(); err != nil {
-			return err
-		}
-		if err := f.check(len(args) > 0); err != nil {
+	exitCodes(cmd, "success", "the command failed, --fail-on found a client, or --wait timed out", usuallyWrong)
+	a.completeNames(cmd, node)
+	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
+		if err := errors.Join(out.check(), f.check(len(args) > 0)); err != nil {
 			return err
 		}
 		if f.wait {
@@ -104,38 +100,33 @@ func (a *app) newStatusCmd() *cobra.Command {
 		if !f.watch {
 			return show(cmd.Context(), a.stdout, a.stderr)
 		}
-		return a.watchStatus(cmd.Context(), out, f.interval, show)
-	}
-	a.completeNames(cmd, node)
+		return a.watchOutput(cmd.Context(), out, f.interval, show)
+	})
 	return cmd
 }
 
-// check tells what is wrong with the flags, before a node is asked. one says that a
-// client is named.
+// check returns an error about the flags. one reports whether a CLIENT is given.
 func (f *statusFlags) check(one bool) error {
 	for _, of := range []struct {
 		flag string
 		set  bool
 	}{{"--key", f.key != ""}, {"--node", f.node != ""}, {"--state", f.state != ""}, {"--type", f.typ != ""}, {"--wait", f.wait}} {
 		if one && of.set {
-			return usageError{fmt.Errorf("%s is about all clients: expected no CLIENT with it", of.flag)}
+			return usageError{fmt.Errorf("%s selects among all clients: omit it, or omit CLIENT", of.flag)}
 		}
 	}
 	if f.resources && !one {
-		return usageError{errors.New("--resources is about one client: expected a CLIENT with it")}
+		return usageError{errors.New("--resources needs a CLIENT")}
 	}
 	for _, states := range []struct{ flag, text string }{{"--state", f.state}, {"--fail-on", f.failOn}} {
 		if _, err := ops.ParseStates(states.text); states.text != "" && err != nil {
 			return usageError{fmt.Errorf("%s: %s", states.flag, strings.TrimPrefix(err.Error(), "state: "))}
 		}
 	}
-	if f.timeout < 0 {
-		return usageError{fmt.Errorf("--timeout: got %s, expected at least 0", f.timeout)}
-	}
-	return errors.Join(checkType(f.typ), checkInterval(f.interval))
+	return errors.Join(checkTimeout(f.timeout), checkType(f.typ), checkInterval(f.interval))
 }
 
-// query is what the flags ask for.
+// query is the query for the selected clients.
 func (f *statusFlags) query() url.Values {
 	v := url.Values{}
 	for name, text := range map[string]string{"key": f.key, "node": f.node, "state": f.state, "type": f.typ} {
@@ -146,10 +137,10 @@ func (f *statusFlags) query() url.Values {
 	return v
 }
 
-// pageSize is how many clients are asked for at a time.
+// pageSize is the number of clients in one answer of the node.
 const pageSize = "2000"
 
-// clients asks for all pages of a query.
+// clients returns all clients of a query.
 func (r *remote) clients(ctx context.Context, query url.Values) (all ops.Page, err error) {
 	query.Set("limit", pageSize)
 	for {
@@ -165,57 +156,54 @@ func (r *remote) clients(ctx context.Context, query url.Values) (all ops.Page, e
 	}
 }
 
-// The errors of scripts.
+// The errors for scripts.
 var (
-	errFound    = errors.New("there are clients that --fail-on names")
+	errFound    = errors.New("clients match --fail-on")
 	errSilent   = errors.New("not all nodes of the tier have answered")
-	errNobodyIs = errors.New("no client is like that")
+	errNobodyIs = errors.New("no clients match")
 )
 
-// statusOfAll shows the clients as a table; who did not answer goes to notes.
+// statusOfAll shows the clients; lines about nodes that did not answer, and warnings, go to notes.
 func statusOfAll(ctx context.Context, w, notes io.Writer, node *remote, out *output, f statusFlags) error {
 	var page ops.Page
-	ask := func(ctx context.Context) (err error) {
+	warnings, err := node.withWarnings(ctx, out.isTable(), func(ctx context.Context) (err error) {
 		page, err = node.clients(ctx, f.query())
 		return err
+	})
+	if err != nil {
+		return err
 	}
-	if out.isData() {
-		if err := ask(ctx); err != nil {
-			return err
-		}
-		if err := out.data(w, page); err != nil {
-			return err
-		}
-	} else {
-		warnings, err := node.withWarnings(ctx, ask)
-		if err != nil {
-			return err
-		}
-		printClients(w, notes, page, out.form == asWide, f)
-		warningLines(notes, warnings, time.Now())
+	now := time.Now()
+	if err := out.print(w, view{
+		data:  page,
+		names: namesOf(page.Clients, func(c *ops.Client) string { return c.Name }),
+		table: func(w io.Writer, wide bool) { printClients(w, page, wide, f, now) },
+	}); err != nil {
+		return err
+	}
+	if !out.isData() {
+		silentLines(notes, page.Silent)
+		warningLines(notes, warnings, now)
 	}
 	return f.failure(page)
 }
 
-func printClients(w, notes io.Writer, page ops.Page, wide bool, f statusFlags) {
-	now := time.Now()
-	if len(page.Clients) == 0 {
-		if f.query().Encode() == "" {
-			fmt.Fprintln(w, "no clients: none has come yet, or none has said who it is")
-		} else {
-			fmt.Fprintln(w, errNobodyIs)
-		}
-	} else {
+func printClients(w io.Writer, page ops.Page, wide bool, f statusFlags, now time.Time) {
+	switch {
+	case len(page.Clients) > 0:
 		clientTable(w, page.Clients, wide, now)
 		fmt.Fprintf(w, "\n%s\n", sumLine(page.Clients))
 		if !wide {
 			rejections(w, page.Clients, now)
 		}
+	case f.query().Encode() == "":
+		fmt.Fprintln(w, "no clients: none is connected, or none has sent its Node yet")
+	default:
+		fmt.Fprintln(w, errNobodyIs)
 	}
-	silentLines(notes, page.Silent)
 }
 
-// failure is what --fail-on makes of clients.
+// failure returns the error of --fail-on.
 func (f *statusFlags) failure(page ops.Page) error {
 	if f.failOn == "" {
 		return nil
@@ -235,56 +223,56 @@ func (f *statusFlags) failure(page ops.Page) error {
 	return nil
 }
 
-// statusOf shows one client, likewise.
+// statusOf shows the clients of a name.
 func statusOf(ctx context.Context, w, notes io.Writer, node *remote, out *output, name string, f statusFlags) error {
 	query := url.Values{"client": {name}}
 	if f.resources {
 		query.Set("resources", "10000")
 	}
 	var found ops.Found
-	ask := func(ctx context.Context) (err error) {
+	warnings, err := node.withWarnings(ctx, out.isTable(), func(ctx context.Context) (err error) {
 		found, err = node.find(ctx, query)
 		return err
+	})
+	if err != nil {
+		return err
 	}
-	if out.isData() {
-		if err := ask(ctx); err != nil {
-			return err
-		}
-		if err := out.data(w, found); err != nil {
-			return err
-		}
-	} else {
-		warnings, err := node.withWarnings(ctx, ask)
-		if err != nil {
-			return err
-		}
-		now := time.Now()
-		for i := range found.Clients {
-			if i > 0 {
-				fmt.Fprint(w, "\n\n")
+	now := time.Now()
+	if err := out.print(w, view{
+		data:  found,
+		names: namesOf(found.Clients, func(c *ops.Client) string { return c.Name }),
+		table: func(w io.Writer, _ bool) {
+			for i := range found.Clients {
+				if i > 0 {
+					fmt.Fprint(w, "\n\n")
+				}
+				clientDetail(w, &found.Clients[i], now)
 			}
-			clientDetail(w, &found.Clients[i], now)
-		}
-		if found.More {
-			fmt.Fprint(w, "\nand more clients of that name\n")
-		}
+			if found.More {
+				fmt.Fprint(w, "\nand more clients with this name\n")
+			}
+		},
+	}); err != nil {
+		return err
+	}
+	if !out.isData() {
 		silentLines(notes, found.Silent)
 		warningLines(notes, warnings, now)
 	}
 	return f.failure(ops.Page{Clients: found.Clients, Silent: found.Silent})
 }
 
-// find looks for a client by its name, or says who could be meant.
+// find returns the clients with a name, or an error that suggests others.
 func (r *remote) find(ctx context.Context, query url.Values) (found ops.Found, err error) {
 	code, err := r.get(ctx, "/api/v1/client", query, &found)
 	if err != nil || code == http.StatusOK {
 		return found, err
 	}
-	return found, nobodyCalled(query.Get("client"), found)
+	return found, noSuchClient(query.Get("client"), found)
 }
 
-// nobodyCalled says who could be meant by a name that nobody has.
-func nobodyCalled(name string, found ops.Found) error {
+// noSuchClient suggests clients if no client has a name.
+func noSuchClient(name string, found ops.Found) error {
 	var b strings.Builder
 	switch {
 	case len(found.Names) > 0:
@@ -296,23 +284,23 @@ func nobodyCalled(name string, found ops.Found) error {
 			b.WriteString("\n  …")
 		}
 	case len(found.Near) > 0:
-		fmt.Fprintf(&b, "no client is called %q; did you mean this?", name)
+		fmt.Fprintf(&b, "no client has the name %q; did you mean:", name)
 		for _, n := range found.Near {
 			fmt.Fprintf(&b, "\n  %s", printable(n))
 		}
 	default:
-		fmt.Fprintf(&b, "no client is called %q; 'xdsrelay status' lists the clients", name)
+		fmt.Fprintf(&b, "no client has the name %q; %s", name, clientsHint)
 	}
 	for _, s := range found.Silent {
-		fmt.Fprintf(&b, "\nit may be on node %s, which did not answer: %s", printable(s.Node), printable(s.Error))
+		fmt.Fprintf(&b, "\nnode %s, which did not answer, may have the client: %s", printable(s.Node), printable(s.Error))
 	}
 	return errors.New(b.String())
 }
 
-// awaitPause is between two looks of --wait.
+// awaitPause is the time between two requests of --wait.
 const awaitPause = 500 * time.Millisecond
 
-// awaitSync waits until the clients have what they should have.
+// awaitSync waits until the clients are in sync.
 func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error {
 	deadline := time.Now().Add(f.timeout)
 	for {
@@ -331,14 +319,15 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 			return err
 		}
 		if !time.Now().Before(deadline) {
-			printClients(a.stdout, a.stderr, late, false, f)
+			printClients(a.stdout, late, false, f, time.Now())
+			silentLines(a.stderr, late.Silent)
 			switch {
 			case len(late.Silent) > 0:
 				return errSilent
 			case len(late.Clients) > 0:
-				return fmt.Errorf("after %s, %s not in sync, or asking for resources that do not exist", f.timeout, isOrAre(len(late.Clients)))
+				return fmt.Errorf("timeout after %s: %s not in sync, or with missing resources", f.timeout, count(len(late.Clients), "client"))
 			}
-			return fmt.Errorf("after %s, %w", f.timeout, errNobodyIs)
+			return fmt.Errorf("timeout after %s: %w", f.timeout, errNobodyIs)
 		}
 		select {
 		case <-ctx.Done():
@@ -346,11 +335,4 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 		case <-time.After(awaitPause):
 		}
 	}
-}
-
-func isOrAre(clients int) string {
-	if clients == 1 {
-		return "1 client is"
-	}
-	return count(clients, "client") + " are"
 }

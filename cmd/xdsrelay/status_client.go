@@ -9,12 +9,12 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// clientDetail writes all that is known of one client.
+// clientDetail writes all details of one client.
 func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 	rows := [][2]string{
 		{"client", c.Name}, {"cluster", c.Cluster}, {"key", c.Key}, {"rule", c.Rule}, {"node", c.Node}, {"peer", c.Peer},
-		speaks(c, now),
-		{"state", fmt.Sprintf("%s for %s", c.State, ago(now, c.Since))},
+		connection(c, now),
+		{"state", fmt.Sprintf("%s, for %s", c.State, ago(now, c.Since))},
 	}
 	for _, r := range rows {
 		if r[1] != "" {
@@ -22,14 +22,14 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 		}
 	}
 	fmt.Fprintln(w)
-	table := [][]string{{"TYPE", "STATE", "SINCE", "ASKS FOR", "MISSING", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST", "ACKS", "NACKS"}}
+	table := [][]string{{"TYPE", "STATE", "SINCE", "SUBSCRIBED TO", "MISSING", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST GENERATION", "ACKS", "NACKS"}}
 	for _, t := range c.Types {
 		name := t.Name
 		if t.Private {
 			name += " (private)"
 		}
 		table = append(table, []string{
-			name, string(t.State), ago(now, t.Since), asksFor(t), fmt.Sprint(t.Missing), t.Version, ago(now, t.SentAt),
+			name, string(t.State), ago(now, t.Since), subscription(t), fmt.Sprint(t.Missing), t.Version, ago(now, t.SentAt),
 			fmt.Sprint(t.Acked), fmt.Sprint(t.Newest), fmt.Sprint(t.Acks), fmt.Sprint(t.Nacks),
 		})
 	}
@@ -40,13 +40,13 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 	}
 	for _, t := range c.Types {
 		if t.Nack != nil {
-			fmt.Fprintf(w, "\n%s was rejected %s ago (version %s, code %d): %s\n", t.Name, ago(now, t.Nack.At), printable(t.Nack.Version), t.Nack.Code, printable(t.Nack.Message))
+			fmt.Fprintf(w, "\n%s: the client rejected version %s (NACK, code %d) %s ago: %s\n", t.Name, printable(t.Nack.Version), t.Nack.Code, ago(now, t.Nack.At), printable(t.Nack.Message))
 		}
 	}
 	for _, t := range c.Types {
 		if t.Told > 0 {
-			fmt.Fprintf(w, "\n%s %s was told again %s in the last %s, and the client came back with %s: it rejects that, or the answers do not arrive\n",
-				t.Name, printable(shortVersion(t.Version)), count(int(t.Told), "time"), ago(now, t.SentAt), orNothing(printable(shortVersion(t.Has))))
+			fmt.Fprintf(w, "\n%s: the relay resent version %s %s in the last %s, and the client still polls with %s: it rejects the version, or does not get the responses\n",
+				t.Name, printable(shortVersion(t.Version)), count(int(t.Told), "time"), ago(now, t.SentAt), orNoVersion(printable(shortVersion(t.Has))))
 		}
 	}
 	for _, t := range c.Types {
@@ -54,7 +54,7 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 	}
 }
 
-// waitingLines say why types were not sent, or are not confirmed; nothing where none waits.
+// waitingLines say why the newest versions of types were not sent or not acknowledged.
 func waitingLines(w io.Writer, types []ops.Type) {
 	var rows [][]string
 	for _, t := range types {
@@ -68,7 +68,7 @@ func waitingLines(w io.Writer, types []ops.Type) {
 	}
 }
 
-// missingLine names what a client asks for and does not exist.
+// missingLine names the missing resources of a type.
 func missingLine(w io.Writer, t ops.Type) {
 	if t.Missing == 0 {
 		return
@@ -80,25 +80,25 @@ func missingLine(w io.Writer, t ops.Type) {
 	if more := t.Missing - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	fmt.Fprintf(w, "\n%s: the control plane has not sent %s that the client asks for: %s\n", t.Name, count(t.Missing, "resource"), strings.Join(names, ", "))
+	fmt.Fprintf(w, "\n%s: the client subscribes to %s that the control plane has not sent: %s\n", t.Name, count(t.Missing, "resource"), strings.Join(names, ", "))
 }
 
-// speaks says over what the client is told.
-func speaks(c *ops.Client, now time.Time) [2]string {
+// connection says how the client is connected.
+func connection(c *ops.Client, now time.Time) [2]string {
 	if !c.Polled.IsZero() {
-		return [2]string{"polls", fmt.Sprintf("for %s, the last %s ago (%s)", ago(now, c.Connected), ago(now, c.Polled), strings.Join(c.Variants, "+"))}
+		return [2]string{"polling", fmt.Sprintf("for %s, last poll %s ago (%s)", ago(now, c.Connected), ago(now, c.Polled), strings.Join(c.Variants, "+"))}
 	}
 	return [2]string{"streams", fmt.Sprintf("%d (%s), connected for %s", c.Streams, strings.Join(c.Variants, "+"), ago(now, c.Connected))}
 }
 
-func orNothing(version string) string {
+func orNoVersion(version string) string {
 	if version == "" {
 		return "no version"
 	}
 	return version
 }
 
-func asksFor(t ops.Type) string {
+func subscription(t ops.Type) string {
 	switch {
 	case t.Wildcard && t.Names > 0:
 		return "* and " + count(t.Names, "name")
@@ -108,8 +108,7 @@ func asksFor(t ops.Type) string {
 	return count(t.Names, "name")
 }
 
-// resourceTable writes how the client stands with each resource, where that was asked
-// for.
+// resourceTable writes the state of each resource of a type, with --resources.
 func resourceTable(w io.Writer, t ops.Type, now time.Time) {
 	if len(t.Resources) == 0 {
 		return
@@ -119,7 +118,7 @@ func resourceTable(w io.Writer, t ops.Type, now time.Time) {
 	for _, r := range t.Resources {
 		state := string(r.State)
 		if !r.Exists {
-			state += " (there is none)"
+			state += " (does not exist)"
 		}
 		changed := ""
 		if !r.Changed.IsZero() {

@@ -11,8 +11,7 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// clientTable writes clients as a table, a column for each type that one of them asks
-// for, and below it who has rejected what.
+// clientTable writes clients as a table, with a column for each type that one of them subscribes to.
 func clientTable(w io.Writer, clients []ops.Client, wide bool, now time.Time) {
 	types := typesOf(clients)
 	head := append([]string{"NAME", "KEY"}, types...)
@@ -43,7 +42,7 @@ func clientTable(w io.Writer, clients []ops.Client, wide bool, now time.Time) {
 	columns(w, rows)
 }
 
-// cellOf is how a client stands with a type.
+// cellOf is the state of a client for a type.
 func cellOf(c *ops.Client, name string, wide bool, now time.Time) string {
 	i := slices.IndexFunc(c.Types, func(t ops.Type) bool { return t.Name == name })
 	if i < 0 {
@@ -56,7 +55,7 @@ func cellOf(c *ops.Client, name string, wide bool, now time.Time) string {
 	return string(t.State) + " (" + ago(now, t.Since) + ")"
 }
 
-// newestVersion is the version that the client was sent last, of any type.
+// newestVersion is the version in the last response to the client, of any type.
 func newestVersion(c *ops.Client, whole bool) string {
 	if len(c.Types) == 0 {
 		return ""
@@ -68,7 +67,7 @@ func newestVersion(c *ops.Client, whole bool) string {
 	return shortVersion(newest.Version)
 }
 
-// columnOrder is that of `istioctl proxy-status`, and then what it has not.
+// columnOrder is the order of `istioctl proxy-status`, then the other types.
 var columnOrder = []string{"CDS", "LDS", "EDS", "RDS", "ECDS", "SRDS", "VHDS", "SDS", "RTDS", "LEDS"}
 
 func typesOf(clients []ops.Client) (types []string) {
@@ -89,7 +88,7 @@ func typesOf(clients []ops.Client) (types []string) {
 	return types
 }
 
-// sumLine counts clients by state, and those that ask for what does not exist.
+// sumLine counts clients by state, and those with missing resources.
 func sumLine(clients []ops.Client) string {
 	states, missing := ops.Count{}, 0
 	for i := range clients {
@@ -101,15 +100,15 @@ func sumLine(clients []ops.Client) string {
 	return count(len(clients), "client") + statesLine(states) + missingText(missing)
 }
 
-// missingText says how many clients ask for what does not exist; nothing for none.
+// missingText is the number of clients with missing resources; empty for none.
 func missingText(clients int) string {
 	switch clients {
 	case 0:
 		return ""
 	case 1:
-		return "; 1 asks for resources that do not exist"
+		return "; 1 with missing resources"
 	}
-	return fmt.Sprintf("; %d ask for resources that do not exist", clients)
+	return fmt.Sprintf("; %d with missing resources", clients)
 }
 
 // statesLine is ": 3 SYNCED, 1 STALE", or nothing.
@@ -126,20 +125,20 @@ func statesLine(states ops.Count) string {
 	return ": " + strings.Join(parts, ", ")
 }
 
-// maxReasons bounds the reasons for rejections that are listed below a table.
+// maxReasons limits the reasons of NACKs below a table.
 const maxReasons = 10
 
-// rejection is why clients rejected a type, however many keys they have.
+// rejection is a reason why clients rejected a type, for all keys.
 type rejection struct {
 	name, message string
-	version       string // of the first; of all, if versions has one
+	version       string // of the first client; of all, if versions has one element
 	clients, keys map[string]bool
 	versions      map[string]bool
-	example       *ops.Client // the first of them
+	example       *ops.Client // the first client
 	since         time.Time
 }
 
-// rejectionsOf groups rejections by type and message, those of most clients first.
+// rejectionsOf groups NACKs by type and message, those of most clients first.
 func rejectionsOf(clients []ops.Client) (all []*rejection) {
 	for i := range clients {
 		c := &clients[i]
@@ -167,16 +166,15 @@ func rejectionsOf(clients []ops.Client) (all []*rejection) {
 	return all
 }
 
-// rejections writes the reasons of rejections, each once, with the number of clients and
-// keys.
+// rejections writes the reasons of NACKs with the number of clients and keys.
 func rejections(w io.Writer, clients []ops.Client, now time.Time) {
 	all := rejectionsOf(clients)
 	for i, r := range all {
 		if i == maxReasons {
-			fmt.Fprintf(w, "and %d other reasons: see -o wide\n", len(all)-i)
+			fmt.Fprintf(w, "and %d more reasons: see -o wide\n", len(all)-i)
 			return
 		}
-		who := fmt.Sprintf("%s of key %s", r.example.Name, r.example.Key)
+		who := fmt.Sprintf("client %s of key %s", r.example.Name, r.example.Key)
 		if len(r.clients) > 1 {
 			who = fmt.Sprintf("%s of %s, such as %s", count(len(r.clients), "client"), count(len(r.keys), "key"), who)
 		}
@@ -184,17 +182,17 @@ func rejections(w io.Writer, clients []ops.Client, now time.Time) {
 		if len(r.versions) == 1 && r.version != "" {
 			of += " " + shortVersion(r.version)
 		}
-		fmt.Fprintf(w, "%s rejected by %s, for %s: %s\n", printable(of), printable(who), ago(now, r.since), printable(r.message))
+		fmt.Fprintf(w, "%s rejected (NACK) by %s, for %s: %s\n", printable(of), printable(who), ago(now, r.since), printable(r.message))
 	}
 }
 
-// silentLines are about nodes that did not answer.
+// silentLines writes a line for each node that did not answer.
 func silentLines(w io.Writer, silent []ops.Silent) {
 	for _, s := range silent {
 		since := ""
 		if !s.Since.IsZero() {
 			since = ", for " + ago(time.Now(), s.Since)
 		}
-		fmt.Fprintf(w, "node %s did not answer%s, so its clients are UNKNOWN (it last had %s): %s\n", printable(s.Node), since, count(s.Clients, "stream"), printable(s.Error))
+		fmt.Fprintf(w, "node %s does not answer%s; the states of its clients are UNKNOWN (last report: %s): %s\n", printable(s.Node), since, count(s.Clients, "stream"), printable(s.Error))
 	}
 }

@@ -60,8 +60,8 @@ func TestRejectionsByReason(t *testing.T) {
 	clients[7].Types[0].Nack.Message = "out of memory"
 	var b bytes.Buffer
 	rejections(&b, clients, now)
-	want := "LDS rejected by 59 clients of 30 keys, such as envoy-0 of key key-0, for 59s: no such filter\n" +
-		"LDS digest-3 rejected by envoy-7 of key key-3, for 7s: out of memory\n"
+	want := "LDS rejected (NACK) by 59 clients of 30 keys, such as client envoy-0 of key key-0, for 59s: no such filter\n" +
+		"LDS digest-3 rejected (NACK) by client envoy-7 of key key-3, for 7s: out of memory\n"
 	if b.String() != want {
 		t.Errorf("got\n%sexpected\n%s", b.String(), want)
 	}
@@ -81,13 +81,13 @@ func TestStatusSeesMissing(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		{"status", 0, "1 client: 1 SYNCED; 1 asks for resources that do not exist", ""},
-		{"status envoy-1", 0, "EDS: the control plane has not sent 1 resource that the client asks for: misspelt", ""},
+		{"status", 0, "1 client: 1 SYNCED; 1 with missing resources", ""},
+		{"status envoy-1", 0, "EDS: the client subscribes to 1 resource that the control plane has not sent: misspelt", ""},
 		{"status --state missing", 0, "envoy-1", ""},
-		{"status --state missing --type cds", 0, "no client", ""},
+		{"status --state missing --type cds", 0, "no clients match", ""},
 		{"status --fail-on missing", 1, "envoy-1", "--fail-on"},
 		{"status --fail-on nacked,stale,unknown", 0, "envoy-1", ""},
-		{"status --wait --timeout 1ms", 1, "envoy-1", "asking for resources that do not exist"},
+		{"status --wait --timeout 1ms", 1, "envoy-1", "with missing resources"},
 		{"status --wait --type cds", 0, "envoy-1", ""},
 		{"top --once --interval 100ms", 0, "MISSING", ""},
 	} {
@@ -136,7 +136,7 @@ func TestStatusTables(t *testing.T) {
 					{Name: "n", Change: "removed", Changed: now.Add(-time.Minute), Sent: ops.Stale},
 				}},
 				{Name: "EDS", State: ops.Unknown, Unknown: true},
-			}}, now)
+			}}, false, now)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,28 +160,28 @@ func TestStatusCommands(t *testing.T) {
 		{"status -o wide", 0, "127.0.0.1:", ""},
 		{"status -o json", 0, `"state": "SYNCED"`, ""},
 		{"status -o yaml", 0, "state: SYNCED", ""},
-		{"status -o xml", 2, "", "expected one of table, wide, json, yaml"},
-		{"status --state nacked", 0, "no client is like that", ""},
-		{"status --state odd", 2, "", "expected some of synced"},
+		{"status -o xml", 2, "", "expected one of table, wide, json, yaml, name"},
+		{"status --state nacked", 0, "no clients match", ""},
+		{"status --state odd", 2, "", "expected synced, stale"},
 		{"status --type odd", 2, "", "expected a type URL"},
-		{"status --node odd", 1, "", "no node of the tier"},
+		{"status --node odd", 1, "", "the tier has no node"},
 		{"status env", 0, "client:  envoy-1", ""},
 		{"status env --resources", 0, "STATE", ""},
-		{"status envoy-2", 1, "", "did you mean this?\n  envoy-1"},
+		{"status envoy-2", 1, "", "did you mean:\n  envoy-1"},
 		{"status --fail-on synced", 1, "envoy-1", "--fail-on"},
 		{"status --fail-on nacked,stale,unknown", 0, "envoy-1", ""},
 		{"status --watch --wait", 2, "", "none of the others can be"},
 		{"status --watch --fail-on stale", 2, "", "none of the others can be"},
 		{"status --watch --interval 1ms", 2, "", "expected at least 100ms"},
 		{"status --wait", 0, "1 client: 1 SYNCED", ""},
-		{"status --key none --wait --timeout 1ms", 1, "no client", "after 1ms"},
+		{"status --key none --wait --timeout 1ms", 1, "no clients", "timeout after 1ms"},
 		{"diff envoy-1", 0, "CDS SYNCED", ""},
-		{"diff nobody-there", 2, "", "no client is called"},
+		{"diff nobody-there", 2, "", "no client has the name"},
 		{"dump shop", 0, "key: shop", ""},
 		{"dump shop --type cds -o json", 0, `"type_url"`, ""},
 		{"dump shop -o table", 0, "CDS", ""},
 		{"dump none", 1, "", `no node has the key "none"`},
-		{"history shop", 0, "origin", ""},
+		{"history shop", 0, "upstream", ""},
 		{"history shop -n 1 -o json", 0, `"cause": "origin"`, ""},
 		{"history none", 1, "", `no node has the key "none"`},
 		{"top --once --interval 100ms", 0, "1 client on 1 node, 1 key: 1 SYNCED", ""},
@@ -212,7 +212,7 @@ func TestStatusWarns(t *testing.T) {
 	for _, args := range [][]string{{"status"}, {"status", "envoy-1"}} {
 		xdstest.Eventually(t, "status to say that there is no stream to the origin", func() bool {
 			_, stdout, stderr := command(t, append(args, "--admin", admin)...)
-			return strings.Contains(stdout, "envoy-1") && strings.Contains(stderr, "has no stream for 1 key; clients keep their last configuration, for ") &&
+			return strings.Contains(stdout, "envoy-1") && strings.Contains(stderr, "has no upstream stream for 1 key (for ") &&
 				strings.Contains(stderr, "connection refused")
 		})
 	}

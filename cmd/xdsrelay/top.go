@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -13,106 +14,111 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// newTopCmd watches a tier.
+// newTopCmd shows the activity of a tier.
 func (a *app) newTopCmd() *cobra.Command {
 	var once bool
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Watch the keys and clients of a running tier",
-		Long: "Watch a tier: how its clients stand, which keys are updated most, and which clients\n" +
-			"have not what they should have. It goes on until it is interrupted (Ctrl-C); where\n" +
-			"the output is no terminal, one picture follows the other.",
+		Short: "Show the activity of a tier: nodes, busiest keys, and clients out of sync",
+		Long: "Show the activity of a tier: its nodes, the keys with the most updates, and the clients\n" +
+			"that are not in sync. The command runs until it is interrupted (Ctrl-C). If the output\n" +
+			"is not a terminal, it appends each update to the output.",
 		Example: "  xdsrelay top\n" +
 			"  xdsrelay top --once",
 		Args: cobra.NoArgs,
 	}
 	node := a.addAdmin(cmd)
-	cmd.Flags().BoolVar(&once, "once", false, "print one picture, of one interval, and end")
-	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "the time between two pictures")
-	cmd.RunE = a.action(func(cmd *cobra.Command) error {
-		if err := checkInterval(every); err != nil {
+	cmd.Flags().BoolVar(&once, "once", false, "print the activity of one interval and exit")
+	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, intervalUsage)
+	out := addOutput(cmd, asTable)
+	cmd.RunE = a.action(func(cmd *cobra.Command, _ []string) error {
+		if err := errors.Join(out.check(), checkInterval(every)); err != nil {
 			return err
 		}
-		return a.top(cmd.Context(), node, every, once)
+		return a.top(cmd.Context(), node, out, every, once)
 	})
 	return cmd
 }
 
-// picture is what top shows, as of a time.
-type picture struct {
-	at      time.Time
-	members admin.NodesNow
-	summary ops.Summary
-	keys    ops.Keys
-	late    []ops.Client
+// snapshot is the state that top shows.
+type snapshot struct {
+	At      time.Time      `json:"at"`
+	Nodes   admin.NodesNow `json:"nodes"`
+	Summary ops.Summary    `json:"summary"`
+	Keys    []keyActivity  `json:"keys"`
+	Late    []ops.Client   `json:"out_of_sync"`
 }
 
-// mostLate is how many clients are listed that have not what they should have.
+// mostLate limits the list of clients that are not in sync.
 const mostLate = "50"
 
-// look takes a picture.
-func (r *remote) look(ctx context.Context) (p picture, err error) {
-	p.at = time.Now()
+// look takes a snapshot. Rates of keys are those since last, which may be nil.
+func (r *remote) look(ctx context.Context, last *snapshot) (*snapshot, error) {
+	p := &snapshot{At: time.Now()}
 	var page ops.Page
+	var keys ops.Keys
 	for _, one := range []struct {
 		path  string
 		query url.Values
 		into  any
 	}{
-		{"/tier/members", nil, &p.members},
-		{"/api/v1/summary", nil, &p.summary},
-		{"/api/v1/keys", nil, &p.keys},
+		{"/tier/members", nil, &p.Nodes},
+		{"/api/v1/summary", nil, &p.Summary},
+		{"/api/v1/keys", nil, &keys},
 		{"/api/v1/clients", url.Values{"state": {"nacked,stale,unknown,missing"}, "limit": {mostLate}}, &page},
 	} {
-		if _, err = r.get(ctx, one.path, one.query, one.into); err != nil {
-			return p, err
+		if _, err := r.get(ctx, one.path, one.query, one.into); err != nil {
+			return nil, err
 		}
 	}
-	p.late = page.Clients
+	p.Late, p.Keys = page.Clients, activity(last, p.At, keys.Keys)
 	return p, nil
 }
 
-func (a *app) top(ctx context.Context, node *remote, every time.Duration, once bool) error {
-	last, err := node.look(ctx)
+func (a *app) top(ctx context.Context, node *remote, out *output, every time.Duration, once bool) error {
+	last, err := node.look(ctx, nil)
 	if err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-time.After(every): // rates are those of an interval
+	case <-time.After(every): // rates need an interval
 	}
-	draw := func(ctx context.Context, w io.Writer) error {
-		now, err := node.look(ctx)
+	show := func(ctx context.Context, w, _ io.Writer) error {
+		now, err := node.look(ctx, last)
 		if err != nil {
 			return err
 		}
-		drawTop(w, last, now)
 		last = now
-		return nil
+		return out.print(w, view{
+			data:  now,
+			names: namesOf(now.Keys, func(k *keyActivity) string { return k.Key.Key }),
+			table: func(w io.Writer, wide bool) { drawTop(w, now, wide) },
+		})
 	}
 	if once {
-		return draw(ctx, a.stdout)
+		return show(ctx, a.stdout, nil)
 	}
-	return a.watch(ctx, a.screen(), every, draw)
+	return a.watchOutput(ctx, out, every, show)
 }
 
-// drawTop writes a picture; rates are those since the last one.
-func drawTop(w io.Writer, last, now picture) {
-	s := now.summary
-	fmt.Fprintf(w, "%s  %s on %s, %s%s\n", now.at.Format(time.TimeOnly), count(s.Clients, "client"), count(len(s.Nodes), "node"), count(len(now.keys.Keys), "key"), statesLine(s.States)+missingText(s.Missing))
+// drawTop writes a snapshot as tables.
+func drawTop(w io.Writer, now *snapshot, wide bool) {
+	s := now.Summary
+	fmt.Fprintf(w, "%s on %s, %s%s\n", count(s.Clients, "client"), count(len(s.Nodes), "node"), count(len(now.Keys), "key"), statesLine(s.States)+missingText(s.Missing))
 	silentLines(w, s.Silent)
-	warningLines(w, now.members.Warnings, now.at)
+	warningLines(w, now.Nodes.Warnings, now.At)
 	fmt.Fprintln(w)
 	columns(w, nodeRows(now))
-	if len(now.keys.Keys) > 0 {
+	if len(now.Keys) > 0 {
 		fmt.Fprintln(w)
-		columns(w, keyRows(last, now))
+		columns(w, keyRows(now.Keys, wide))
 	}
-	if len(now.late) > 0 {
+	if len(now.Late) > 0 {
 		fmt.Fprintln(w)
-		clientTable(w, now.late, false, now.at)
-		rejections(w, now.late, now.at)
+		clientTable(w, now.Late, wide, now.At)
+		rejections(w, now.Late, now.At)
 	}
 }

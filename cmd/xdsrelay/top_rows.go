@@ -5,104 +5,120 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"xdsrelay/relay/admin"
 	"xdsrelay/relay/ops"
 )
 
 // nodeRows is a table of the nodes.
-func nodeRows(p picture) [][]string {
+func nodeRows(p *snapshot) [][]string {
 	rows := [][]string{{"NODE", "CLIENTS", "STREAMS", "SYNCED", "STALE", "NACKED", "NOT_SENT", "UNKNOWN", "MISSING", "UNACKED", "VERSION", "NOTES"}}
 	versions, notes := map[string]string{}, map[string]string{}
-	for _, m := range p.members.Members.Members {
+	for _, m := range p.Nodes.Members.Members {
 		versions[m.Name] = m.Version
 		switch {
 		case m.Draining:
 			notes[m.Name] = "draining"
 		case m.Cut:
-			notes[m.Name] = "no origin"
+			notes[m.Name] = "control plane unreachable"
 		}
 	}
-	for _, m := range p.members.Strays {
-		versions[m.Name], notes[m.Name] = m.Version, "no member of the tier"
+	for _, m := range p.Nodes.Strays {
+		versions[m.Name], notes[m.Name] = m.Version, "isolated"
 	}
-	for _, n := range p.members.Nodes {
+	for _, n := range p.Nodes.Nodes {
 		switch {
 		case n.State == "not ready":
 			notes[n.Name] = n.State
 		case n.Redis != nil && !n.Redis.Up && notes[n.Name] == "":
-			notes[n.Name] = "no Redis"
+			notes[n.Name] = "Redis unreachable"
 		}
 	}
-	for _, n := range p.summary.Nodes {
+	for _, n := range p.Summary.Nodes {
 		row := []string{n.Node, fmt.Sprint(n.Clients), fmt.Sprint(n.Streams)}
 		for _, s := range []ops.State{ops.Synced, ops.Stale, ops.Nacked, ops.NotSent, ops.Unknown} {
 			row = append(row, fmt.Sprint(n.States[s]))
 		}
 		rows = append(rows, append(row, fmt.Sprint(n.Missing), bytesText(n.Unacked), versions[n.Node], notes[n.Node]))
 	}
-	for _, s := range p.summary.Silent {
-		rows = append(rows, []string{s.Node, "", fmt.Sprint(s.Clients), "", "", "", "", fmt.Sprint(s.Clients), "", "", versions[s.Node], "did not answer"})
+	for _, s := range p.Summary.Silent {
+		rows = append(rows, []string{s.Node, "", fmt.Sprint(s.Clients), "", "", "", "", fmt.Sprint(s.Clients), "", "", versions[s.Node], "does not answer"})
 	}
-	for _, m := range p.members.Missing {
-		if !slices.ContainsFunc(p.summary.Silent, func(s ops.Silent) bool { return s.Node == m.Name }) {
+	for _, m := range p.Nodes.Missing {
+		if !slices.ContainsFunc(p.Summary.Silent, func(s ops.Silent) bool { return s.Node == m.Name }) {
 			rows = append(rows, []string{m.Name, "", "", "", "", "", "", "", "", "", m.Version, "does not answer"})
 		}
 	}
 	return rows
 }
 
-// mostKeys is how many keys are listed.
-const mostKeys = 20
+// keyActivity is a key with what happened to it recently.
+type keyActivity struct {
+	ops.Key
 
-// keyRows is a table of the keys, those first that are updated most.
-func keyRows(last, now picture) [][]string {
-	type line struct {
-		ops.Key
+	UpdatesPerSecond float64   `json:"updates_per_second"`
+	ChangesPerSecond float64   `json:"changes_per_second"`
+	Streams          int       `json:"streams"`
+	States           ops.Count `json:"states"`
 
-		updates, changes float64
-		clients          int
-		states           ops.Count
-		at               ops.NodeKey // where it comes from
+	at ops.NodeKey // on the node with the upstream stream
+}
+
+// activity returns the keys, those with the most updates first.
+func activity(last *snapshot, now time.Time, keys []ops.Key) []keyActivity {
+	before, seconds := map[string]ops.NodeKey{}, 0.001
+	if last != nil {
+		seconds = max(now.Sub(last.At).Seconds(), seconds)
+		for i := range last.Keys {
+			before[last.Keys[i].Key.Key] = last.Keys[i].at
+		}
 	}
-	before := map[string]ops.NodeKey{}
-	for _, k := range last.keys.Keys {
-		before[k.Key] = origin(k)
-	}
-	seconds := max(now.at.Sub(last.at).Seconds(), 0.001)
-	var lines []line
-	for _, k := range now.keys.Keys {
-		l := line{Key: k, states: ops.Count{}, at: origin(k)}
+	all := []keyActivity{}
+	for _, k := range keys {
+		one := keyActivity{Key: k, States: ops.Count{}, at: atSource(k)}
 		for _, n := range k.Nodes {
-			l.clients += n.Clients
+			one.Streams += n.Clients
 			for s, c := range n.States {
-				l.states[s] += c
+				one.States[s] += c
 			}
 		}
-		if b, ok := before[k.Key]; ok && b.Node == l.at.Node && b.Updates <= l.at.Updates {
-			l.updates, l.changes = float64(l.at.Updates-b.Updates)/seconds, float64(l.at.Changes-b.Changes)/seconds
+		if b, ok := before[k.Key]; ok && b.Node == one.at.Node && b.Updates <= one.at.Updates {
+			one.UpdatesPerSecond, one.ChangesPerSecond = float64(one.at.Updates-b.Updates)/seconds, float64(one.at.Changes-b.Changes)/seconds
 		}
-		lines = append(lines, l)
+		all = append(all, one)
 	}
-	slices.SortFunc(lines, func(a, b line) int {
-		return cmp.Or(cmp.Compare(b.updates, a.updates), cmp.Compare(b.clients, a.clients), strings.Compare(a.Key.Key, b.Key.Key))
+	slices.SortFunc(all, func(a, b keyActivity) int {
+		return cmp.Or(cmp.Compare(b.UpdatesPerSecond, a.UpdatesPerSecond), cmp.Compare(b.Streams, a.Streams), strings.Compare(a.Key.Key, b.Key.Key))
 	})
-	rows := [][]string{{"KEY", "OWNER", "UPDATES/S", "CHANGES/S", "STREAMS", "SYNCED", "STALE", "NACKED", "OTHERS", "RESOURCES", "BYTES", "NOTES"}}
-	for i, l := range lines {
-		if i == mostKeys {
-			rows = append(rows, []string{fmt.Sprintf("and %d more", len(lines)-i)})
-			break
+	return all
+}
+
+// mostKeys limits the keys in a table; a wide one has all.
+const mostKeys = 20
+
+// keyRows is a table of the keys.
+func keyRows(keys []keyActivity, wide bool) [][]string {
+	rows := [][]string{{"KEY", "OWNER", "UPDATES/S", "CHANGES/S", "STREAMS", "SYNCED", "STALE", "NACKED", "OTHER", "RESOURCES", "BYTES", "NOTES"}}
+	for i, k := range keys {
+		if i == mostKeys && !wide {
+			return append(rows, []string{fmt.Sprintf("and %d more", len(keys)-i)})
+		}
+		notes := admin.NotesOfKey(k.at)
+		if k.at.State == "idle" {
+			notes = "idle"
 		}
 		rows = append(rows, []string{
-			l.Key.Key, l.Owner, fmt.Sprintf("%.1f", l.updates), fmt.Sprintf("%.1f", l.changes), fmt.Sprint(l.clients),
-			fmt.Sprint(l.states[ops.Synced]), fmt.Sprint(l.states[ops.Stale]), fmt.Sprint(l.states[ops.Nacked]),
-			fmt.Sprint(l.states[ops.NotSent] + l.states[ops.Unknown]), fmt.Sprint(l.at.Resources), bytesText(l.at.Bytes), keyNotes(l.at),
+			k.Key.Key, k.Owner, fmt.Sprintf("%.1f", k.UpdatesPerSecond), fmt.Sprintf("%.1f", k.ChangesPerSecond), fmt.Sprint(k.Streams),
+			fmt.Sprint(k.States[ops.Synced]), fmt.Sprint(k.States[ops.Stale]), fmt.Sprint(k.States[ops.Nacked]),
+			fmt.Sprint(k.States[ops.NotSent] + k.States[ops.Unknown]), fmt.Sprint(k.at.Resources), bytesText(k.at.Bytes), notes,
 		})
 	}
 	return rows
 }
 
-// origin is the node that has the key's streams to the origin, or any.
-func origin(k ops.Key) ops.NodeKey {
+// atSource returns the key on its owner, or on any node.
+func atSource(k ops.Key) ops.NodeKey {
 	for _, n := range k.Nodes {
 		if n.Node == k.Owner {
 			return n
@@ -114,28 +130,7 @@ func origin(k ops.Key) ops.NodeKey {
 	return ops.NodeKey{}
 }
 
-func keyNotes(n ops.NodeKey) string {
-	var notes []string
-	switch {
-	case n.State == "idle" || n.Connected:
-	case n.Error == "":
-		notes = append(notes, "connecting")
-	default:
-		notes = append(notes, "no stream: "+n.Error)
-	}
-	if n.Stale {
-		notes = append(notes, "stale")
-	}
-	if n.HeldRemovals > 0 {
-		notes = append(notes, count(n.HeldRemovals, "removal")+" held")
-	}
-	if n.State == "idle" {
-		notes = append(notes, "idle")
-	}
-	return strings.Join(notes, "; ")
-}
-
-// bytesText is a number of bytes for people.
+// bytesText is a number of bytes with a unit.
 func bytesText(n int64) string {
 	const step = 1024
 	if n < step {

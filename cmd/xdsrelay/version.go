@@ -12,22 +12,37 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// newVersionCmd says what this program is made of.
-func (a *app) newVersionCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		RunE: a.action(func(*cobra.Command) error {
-			_, err := fmt.Fprintf(a.stdout, "xdsrelay %s\ncommit   %s\ngo       %s %s/%s\ngrpc     %s\n",
-				version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, grpc.Version)
-			return err
-		}),
-	}
+// build says how the program was built.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	GRPC     string `json:"grpc"`
 }
 
-// commit is the revision that the program was built from, as far as the Go tool
-// has noted it.
+// newVersionCmd prints the version and how the program was built.
+func (a *app) newVersionCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, commit, Go version and grpc-go version",
+		Args:  cobra.NoArgs,
+	}
+	out := addOutput(cmd, asTable)
+	cmd.RunE = a.action(func(*cobra.Command, []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		b := build{version, commit(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, grpc.Version}
+		return out.print(a.stdout, view{
+			data: b, names: []string{b.Version},
+			table: text(fmt.Sprintf("xdsrelay %s\ncommit   %s\ngo       %s %s\ngrpc     %s\n", b.Version, b.Commit, b.Go, b.Platform, b.GRPC)),
+		})
+	})
+	return cmd
+}
+
+// commit is the revision that the program was built from, if the build recorded it.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

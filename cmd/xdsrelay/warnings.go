@@ -11,10 +11,15 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// withWarnings asks the node for something, and at the same time for what an operator
-// should look at in the tier beside it: a node that waits for another one would otherwise
-// be waited for twice. The error is that of ask.
-func (r *remote) withWarnings(ctx context.Context, ask func(ctx context.Context) error) ([]ops.Warning, error) {
+// withWarnings calls ask and, if wanted, requests the warnings of the tier at the same time: one request
+// after the other would wait twice for a node that does not answer. The error is that of ask.
+func (r *remote) withWarnings(ctx context.Context, wanted bool, ask func(ctx context.Context) error) ([]ops.Warning, error) {
+	if _, err := r.target(); err != nil { // it is not for concurrent use
+		return nil, err
+	}
+	if !wanted {
+		return nil, ask(ctx)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var all []ops.Warning
 	var asking sync.WaitGroup
@@ -28,7 +33,7 @@ func (r *remote) withWarnings(ctx context.Context, ask func(ctx context.Context)
 	return all, nil
 }
 
-// warnings are those of the tier. A node that is too old to be asked has nothing to say.
+// warnings returns the warnings of the tier; none if the node cannot answer.
 func (r *remote) warnings(ctx context.Context) []ops.Warning {
 	var live ops.Live
 	if _, err := r.get(ctx, "/api/v1/live", nil, &live); err != nil {
@@ -37,10 +42,10 @@ func (r *remote) warnings(ctx context.Context) []ops.Warning {
 	return live.Warnings
 }
 
-// warningLines tells them beside the clients: SYNCED means that a client has what its
-// node has, and the origin of that may be away.
+// warningLines writes the warnings that the table of clients does not show: SYNCED means that a client
+// has what its node has, and the control plane of the node may be unreachable.
 func warningLines(w io.Writer, all []ops.Warning, now time.Time) {
 	admin.WriteWarnings(w, slices.DeleteFunc(slices.Clone(all), func(one ops.Warning) bool {
-		return one.Kind == ops.AboutSilence || one.Kind == ops.AboutClients // the table and the lines below it tell
+		return one.Kind == ops.AboutSilence || one.Kind == ops.AboutClients
 	}), now)
 }

@@ -11,30 +11,22 @@ import (
 	"golang.org/x/term"
 )
 
-// Sequences of terminals: they take another screen and come back, and begin anew.
+// Control sequences of terminals: they switch to another screen, switch back, and clear it.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
 	clearScreen = "\x1b[H\x1b[2J"
 )
 
-// checkInterval is an error about the time between two pictures.
-func checkInterval(every time.Duration) error {
-	if every < 100*time.Millisecond {
-		return usageError{fmt.Errorf("--interval: got %s, expected at least 100ms", every)}
-	}
-	return nil
-}
-
-// watch draws a picture now and again, until ctx ends, which is no error: who watches has
-// seen enough. A screen shows the newest alone, and goes on where one cannot be drawn;
-// without one (nil), one follows the other, after an empty line, and an error is the end.
+// watch draws again and again until ctx ends, which is not an error. A screen shows the newest drawing
+// only, and watch continues after an error. Without a screen (nil), drawings follow each other, separated
+// by an empty line, and watch returns an error.
 func (a *app) watch(ctx context.Context, screen *os.File, every time.Duration, draw func(ctx context.Context, w io.Writer) error) error {
 	if screen != nil {
 		fmt.Fprint(a.stdout, enterScreen)
 		defer fmt.Fprint(a.stdout, leaveScreen)
 	}
-	var last time.Time // when there was one; zero: never
+	var last time.Time // of a drawing; zero for none yet
 	for {
 		var b strings.Builder
 		err := draw(ctx, &b)
@@ -44,7 +36,7 @@ func (a *app) watch(ctx context.Context, screen *os.File, every time.Duration, d
 		case err != nil && (last.IsZero() || screen == nil):
 			return err
 		case err != nil:
-			fmt.Fprintf(a.stdout, "%s%s\n\nthe last answer came %s ago; trying again\n", clearScreen, printableLines(err.Error()), ago(time.Now(), last))
+			fmt.Fprintf(a.stdout, "%s%s\n\nlast answer %s ago; retrying\n", clearScreen, printableLines(err.Error()), ago(time.Now(), last))
 		case screen != nil:
 			width, height, err := term.GetSize(int(screen.Fd()))
 			if err != nil {
@@ -67,12 +59,12 @@ func (a *app) watch(ctx context.Context, screen *os.File, every time.Duration, d
 	}
 }
 
-// watchStatus watches what show shows on one writer, with notes for people on another.
-func (a *app) watchStatus(ctx context.Context, out *output, every time.Duration, show func(ctx context.Context, w, notes io.Writer) error) error {
-	if out.isData() {
+// watchOutput watches the output of show. Its second writer is for notes.
+func (a *app) watchOutput(ctx context.Context, out *output, every time.Duration, show func(ctx context.Context, w, notes io.Writer) error) error {
+	if !out.isTable() {
 		return a.watch(ctx, nil, every, func(ctx context.Context, w io.Writer) error {
 			if out.form == asYAML {
-				fmt.Fprintln(w, "---") // begins another document
+				fmt.Fprintln(w, "---") // a new document
 			}
 			return show(ctx, w, a.stderr)
 		})
@@ -83,7 +75,7 @@ func (a *app) watchStatus(ctx context.Context, out *output, every time.Duration,
 	})
 }
 
-// screen is the terminal that the output goes to; nil if it is none, or a simple one.
+// screen returns the terminal of the output; nil if it is not a terminal or a simple one.
 func (a *app) screen() *os.File {
 	f, ok := a.stdout.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -97,7 +89,7 @@ func (a *app) screen() *os.File {
 	return f
 }
 
-// cut makes a text fit into a terminal.
+// cut truncates a text to the size of a terminal.
 func cut(text string, width, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > height {

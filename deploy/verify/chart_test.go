@@ -93,7 +93,7 @@ func TestChart(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkManifests(t, all)
-			if !strings.Contains(notes, "/xdsrelay members") || !strings.Contains(notes, ".mesh.svc:18000") {
+			if !strings.Contains(notes, "/xdsrelay nodes") || !strings.Contains(notes, ".mesh.svc:18000") {
 				t.Errorf("the notes say\n%s", notes)
 			}
 			for _, m := range all {

@@ -73,7 +73,7 @@ func checkService(t *testing.T, s types.ServiceConfig) {
 		}
 		return strings.ReplaceAll(text, "/run/secrets/", composeDir+"/")
 	}
-	config, args := `upstream: {addresses: ["replaced:1"]}`, []string{"check"}
+	config, args := `origin: {addresses: ["replaced:1"]}`, []string{"config", "validate"}
 	for i := 1; i < len(s.Command); i++ {
 		if s.Command[i] != "-c" {
 			args = append(args, here(s.Command[i]))
@@ -96,7 +96,7 @@ func checkService(t *testing.T, s types.ServiceConfig) {
 		cmd.Env = append(cmd.Env, name+"="+*value)
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%s: xdsrelay check: %v\n%s", s.Name, err, out)
+		t.Errorf("%s: xdsrelay config validate: %v\n%s", s.Name, err, out)
 	}
 }
 

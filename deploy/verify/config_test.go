@@ -32,7 +32,7 @@ func check(t *testing.T, text string, env ...string) (string, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "check", "-c", file)
+	cmd := exec.Command(program, "config", "validate", "-c", file)
 	cmd.Env = env
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -73,7 +73,7 @@ func checkConfig(t *testing.T, text string, spec core.PodSpec) {
 			env = append(env, e.Name+"="+value)
 		}
 		if out, err := check(t, string(moved), env...); err != nil {
-			t.Errorf("xdsrelay check: %v\n%s\nof\n%s", err, out, moved)
+			t.Errorf("xdsrelay config validate: %v\n%s\nof\n%s", err, out, moved)
 		}
 	}
 }

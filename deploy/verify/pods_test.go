@@ -39,7 +39,7 @@ func TestPodsStart(t *testing.T) {
 			}
 			for _, p := range pods {
 				p.eventually("does not see the others", func() bool {
-					out, err := p.exec("members")
+					out, err := p.exec("nodes")
 					return err == nil && strings.Contains(out, pods[0].name) && strings.Contains(out, pods[1].name) && strings.Contains(out, pods[2].name)
 				})
 				p.eventually("does not serve", func() bool { return strings.Contains(poll(p), `"web"`) })

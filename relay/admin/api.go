@@ -18,13 +18,13 @@ const apiPath = "/api/v1/"
 // apiPages are the endpoints for programs.
 func (t Tier) apiPages() []page {
 	return []page{
-		{apiPath + "summary", "", "counts of the tier's clients by state, type and node", t.apiSummary, nil},
-		{apiPath + "clients", apiPath + "clients?limit=100", "clients with their state per type, in pages", t.apiClients, ops.QueryParams()},
-		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or a prefix of it", t.apiClient, []string{paramClient, paramResources}},
-		{apiPath + "keys", "", "keys with their owner, the states of their clients, and the source of each node", t.apiKeys, ops.KeyQueryParams()},
-		{apiPath + "diff", apiPath + "diff?client=NAME", "what a client has compared with what its node has now", t.apiDiff, []string{paramClient}},
-		{apiPath + "history", apiPath + "history?key=NAME", "the newest updates of a key, per type", t.apiHistory, []string{ops.ParamKey}},
-		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, in pages", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},
+		{apiPath + "summary", "", "the number of clients in each state, by type and node", t.apiSummary, nil},
+		{apiPath + "clients", apiPath + "clients?limit=100", "the clients with their state for each type, page by page", t.apiClients, ops.QueryParams()},
+		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of its name", t.apiClient, []string{paramClient, paramResources}},
+		{apiPath + "keys", "", "the keys: owner, followers, and states of their clients", t.apiKeys, ops.KeyQueryParams()},
+		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
+		{apiPath + "history", apiPath + "history?key=NAME", "the last updates of a key, by type", t.apiHistory, []string{ops.ParamKey}},
+		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, page by page", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},
 	}
 }
 

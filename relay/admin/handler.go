@@ -71,17 +71,17 @@ func pages(cfg Config) []page {
 	v := &watcher{cfg: cfg}
 	return append([]page{
 		{"/healthz", "", "200 while the process runs", cfg.healthz, nil},
-		{"/readyz", "", "200 while the node is ready for clients, 503 with the reason otherwise; verbose adds warnings", cfg.readyz, []string{paramVerbose}},
+		{"/readyz", "", "200 while the node is ready for clients, otherwise 503 with the reason; verbose adds the warnings of the node", cfg.readyz, []string{paramVerbose}},
 		{"/metrics", "", "metrics in the Prometheus format", scrapes(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}), []string{paramMetric}},
-		{"/debug/keys", "", "the aggregation keys: upstream state and tables", cfg.keys, []string{ops.ParamKey}},
-		{"/debug/streams", "", "clients with the responses sent, acknowledged and rejected", cfg.streams, []string{ops.ParamKey, paramNode, paramState}},
-		{"/debug/origin", "", "control planes and directories, and their problems", cfg.origins, nil},
-		{"/debug/check", "", "checks the consistency of the state; 500 if it is inconsistent. The cost is proportional to the state", cfg.check, nil},
-		{"/log", "", "log levels by component", cfg.logLevels, nil},
-		{"/config", "", "state of the configuration: when it was read, what was rejected, what requires a restart", cfg.settings, nil},
-		{"/tier/members", "", "the nodes of the tier with their state and problems", v.nodes, nil},
-		{"/tier/keys", "", "keys on all nodes with their owner and the source of each node", cfg.Tier.keys, []string{ops.ParamKey}},
-		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key", cfg.Tier.owner, []string{ops.ParamKey}},
+		{"/debug/keys", "", "the aggregation keys of this node: upstream state and tables", cfg.keys, []string{ops.ParamKey}},
+		{"/debug/streams", "", "the clients of this node: versions sent, acknowledged (ACK) and rejected (NACK)", cfg.streams, []string{ops.ParamKey, paramNode, paramState}},
+		{"/debug/origin", "", "the upstreams of this node, and their problems", cfg.origins, nil},
+		{"/debug/check", "", "consistency check of the state; 500 if it fails. Reads the whole cache", cfg.check, nil},
+		{"/log", "", "the log levels, by part", cfg.logLevels, nil},
+		{"/config", "", "the active configuration: time of the last load, rejected changes, and fields that need a restart", cfg.settings, nil},
+		{"/tier/members", "", "the nodes of the tier, their states, and the warnings", v.nodes, nil},
+		{"/tier/keys", "", "the keys on all nodes: owner, followers and problems", cfg.Tier.keys, []string{ops.ParamKey}},
+		{"/tier/owner", "/tier/owner?key=KEY", "the owner of a key", cfg.Tier.owner, []string{ops.ParamKey}},
 		{profiles, "", "profiles of the process, for go tool pprof", pprof.Index, []string{"debug", "gc", "seconds"}},
 		{profiles + "cmdline", "", "command line without passwords", commandLine(os.Args), nil},
 		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile", pprof.Profile, []string{"seconds"}},
@@ -160,7 +160,7 @@ func (cfg Config) healthz(w http.ResponseWriter, _ *http.Request) { writeText(w,
 func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := cfg.Ready(); err != nil {
 		if cfg.Access.asksToken(r) {
-			err = errors.New("with a token this page shows the reason")
+			err = errors.New("send a token to see the reason")
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusServiceUnavailable)

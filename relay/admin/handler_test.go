@@ -183,25 +183,25 @@ func TestTables(t *testing.T) {
 	ask := serve(t, testConfig())
 	for path, want := range map[string]string{
 		"/debug/keys": `
-KEY  STREAMS               UPSTREAM   FOR    TYPE     VERSION  GENERATION  RESOURCES  WANTED  SUBSCRIPTIONS  WATCHERS  BYTES  ERROR
-a    3 + 2 of other nodes  connected  1m30s  Cluster  v7       7           2          *+1     1              3         100    -
-b    0                     idle       -      -        -        -           -          -       -              -         -      gone?[2J
+KEY  STREAMS     UPSTREAM   SINCE  TYPE     VERSION  GENERATION  RESOURCES  WANTED  SUBSCRIPTIONS  WATCHERS  BYTES  ERROR
+a    3 + 2 peer  connected  1m30s  Cluster  v7       7           2          *+1     1              3         100    -
+b    0           idle       -      -        -        -           -          -       -              -         -      gone?[2J
 `,
 		"/debug/streams": `
-NODE          PEER         KEY  VARIANT  SERVICE  FOR  TYPE     STATE   SENT  ACKED  NEWEST  NAMES  VERSION  ACKS  NACKS  LAST NACK
-n1            127.0.0.1:1  a    sotw     ads      -    -        -       -     -      -       -      -        -     -      -
-n2?n1 forged  127.0.0.1:2  a    delta    ads      -    Cluster  NACKED  7     6      7       0      -        0     1      no
+NODE          PEER         KEY  VARIANT  SERVICE  SINCE  TYPE     STATE   SENT  ACKED  NEWEST  NAMES  VERSION  ACKS  NACKS  LAST NACK
+n1            127.0.0.1:1  a    sotw     ads      -      -        -       -     -      -       -      -        -     -      -
+n2?n1 forged  127.0.0.1:2  a    delta    ads      -      Cluster  NACKED  7     6      7       0      -        0     1      no
 `,
 		"/debug/streams?state=NACKED&key=a": `
-NODE          PEER         KEY  VARIANT  SERVICE  FOR  TYPE     STATE   SENT  ACKED  NEWEST  NAMES  VERSION  ACKS  NACKS  LAST NACK
-n2?n1 forged  127.0.0.1:2  a    delta    ads      -    Cluster  NACKED  7     6      7       0      -        0     1      no
+NODE          PEER         KEY  VARIANT  SERVICE  SINCE  TYPE     STATE   SENT  ACKED  NEWEST  NAMES  VERSION  ACKS  NACKS  LAST NACK
+n2?n1 forged  127.0.0.1:2  a    delta    ads      -      Cluster  NACKED  7     6      7       0      -        0     1      no
 `,
 		"/debug/origin": `
-NAME     KIND           WHERE     VARIANT  AUTHORITIES  TYPES
+NAME     KIND           ADDRESS   VARIANT  AUTHORITIES  TYPES
 default  directory      /etc/xds  -        -            all others
 sds      control plane  sds:1     delta    ""           Secret
-problem with default: x.json: bad
-sds is asked on another stream for: x.Y of key "k"
+upstream default: x.json: bad
+upstream sds, separate stream for: x.Y of key "k"
 `,
 		"/debug/check": "\nok\n",
 	} {

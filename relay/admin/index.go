@@ -25,16 +25,8 @@ a { font-family: ui-monospace, monospace; }
 {{range .Pages}}<tr><td><a href="{{.Link}}">{{.Path}}</a></td><td>{{.Text}}</td></tr>
 {{end}}</table>
 <p>The pages of <code>/debug/</code> that show state are JSON with <a href="/debug/keys?format=json">?format=json</a> or <code>Accept: application/json</code>.</p>
-<p>POST a ClientStatusRequest as JSON (<code>{}</code> selects everything) to <code>{{.ClientStatus}}</code> to get the state of clients and resources, as the client status discovery service reports it.</p>
-<p>Commands are POSTs with the header <code>{{.RequestHeader}}: 1</code>, as <code>xdsrelay drain</code> and <code>xdsrelay release KEY</code> send them.</p>
-<table>
-<tr><td><code>/drain</code></td><td>drains the node and exits, like SIGTERM</td></tr>
-<tr><td><code>/release?key=</code></td><td>applies the held removals of a key</td></tr>
-<tr><td><code>/config/reload</code></td><td>reads the configuration again</td></tr>
-<tr><td><code>/reconnect</code></td><td>retries control planes that are in backoff now</td></tr>
-<tr><td><code>/log/level?part=&amp;level=</code></td><td>sets the log level of a component</td></tr>
-<tr><td><code>/tier/explain</code></td><td>shows the key of the Node in the body (as JSON), and the owner of the key</td></tr>
-</table>
+<p>A POST to <code>{{.ClientStatus}}</code> (a ClientStatusRequest as JSON, <code>{}</code> for everything) returns the status of all clients, as the client status discovery service (CSDS) does.</p>
+<p>Operations are POSTs with the header <code>{{.RequestHeader}}: 1</code>; <code>xdsrelay drain</code> and <code>xdsrelay removals approve KEY</code> send them. <code>/drain</code> drains the node as SIGTERM does, <code>/release?key=</code> approves the held removals of a key, <code>/config/reload</code> reloads the configuration, <code>/reconnect</code> ends the backoff before the next attempts at control planes, and <code>/log/level?part=&amp;level=</code> changes a log level. <code>/tier/explain</code> explains which key the Node in its body (as JSON) gets, and which node owns the key.</p>
 </body>
 </html>
 `))

@@ -18,10 +18,10 @@ import (
 // livePages are what the live page asks for.
 func (cfg Config) livePages(v *watcher) []page {
 	return []page{
-		{apiPath + "live", "", "overview of the tier: nodes, clients by state, updates in flight, traffic, warnings", func(w http.ResponseWriter, r *http.Request) {
+		{apiPath + "live", "", "summary of the tier: nodes, clients by state, propagation of updates, traffic, warnings", func(w http.ResponseWriter, r *http.Request) {
 			writeTagged(w, r, v.look(r.Context()))
 		}, nil},
-		{apiPath + "series", "", "the last hour of the tier, a sample every ten seconds; since is in seconds of Unix time", cfg.apiSeries, []string{paramSince}},
+		{apiPath + "series", "", "the last hour of the tier, one sample every ten seconds; since is Unix time in seconds", cfg.apiSeries, []string{paramSince}},
 	}
 }
 

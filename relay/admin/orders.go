@@ -23,14 +23,14 @@ const maxNode = 4 << 20
 func ordered(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(RequestHeader) == "" {
-			http.Error(w, "the header "+RequestHeader+" is missing: set it, as in "+RequestHeader+": 1, to show that the request does not come from a web page", http.StatusForbidden)
+			http.Error(w, "the header "+RequestHeader+" is missing: send "+RequestHeader+": 1, which a web page of another site cannot send", http.StatusForbidden)
 			return
 		}
 		next(w, r)
 	}
 }
 
-// explain tells which key a client gets, and what becomes of it.
+// explain shows which key a client gets, and which node owns the key.
 func (t Tier) explain(w http.ResponseWriter, r *http.Request) {
 	var peer []byte
 	node, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxNode))
@@ -81,15 +81,18 @@ func (t Tier) release(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, done)
 		return
 	}
-	switch done.Removals {
+	writeText(w, done.String()+silentText(done.Silent))
+}
+
+// String is the answer for people.
+func (r Released) String() string {
+	switch r.Removals {
 	case 0:
-		writeText(w, "no removals of key "+strconv.Quote(key)+" are held\n")
+		return "no removals of key " + strconv.Quote(r.Key) + " are held back\n"
 	case 1:
-		writeText(w, "a removal of key "+strconv.Quote(key)+" that was held back is done\n")
-	default:
-		writeText(w, strconv.Itoa(done.Removals)+" removals of key "+strconv.Quote(key)+" that were held back are done\n")
+		return "approved 1 removal of key " + strconv.Quote(r.Key) + "\n"
 	}
-	writeText(w, silentText(done.Silent))
+	return "approved " + strconv.Itoa(r.Removals) + " removals of key " + strconv.Quote(r.Key) + "\n"
 }
 
 // drain makes the node end.
@@ -104,25 +107,43 @@ func (t Tier) drain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
-	over := time.Duration(d.Over * float64(time.Second))
-	writeText(w, "node "+Printable(d.Node)+" hands its keys over, sends its clients away ("+strconv.Itoa(d.Clients)+" streams over "+over.String()+"), and ends\n")
+	writeText(w, d.String())
 }
 
-// Reconnecting says how many control planes a node tries now.
+// String is the answer for people.
+func (d Draining) String() string {
+	over, streams := time.Duration(d.Over*float64(time.Second)), strconv.Itoa(d.Clients)+" streams"
+	if d.Clients == 1 {
+		streams = "1 stream"
+	}
+	return "node " + Printable(d.Node) + " is draining: it hands over its keys, closes " + streams + " over " + over.String() + ", and exits\n"
+}
+
+// Reconnecting says how many control planes a node retries now.
 type Reconnecting struct {
-	ControlPlanes int `json:"control_planes"`
+	Node          string `json:"node"`
+	ControlPlanes int    `json:"control_planes"`
 }
 
-// reconnect ends the pauses before the next attempts at control planes.
+// String is the answer for people.
+func (r Reconnecting) String() string {
+	planes := strconv.Itoa(r.ControlPlanes) + " control planes"
+	if r.ControlPlanes == 1 {
+		planes = "1 control plane"
+	}
+	return "node " + Printable(r.Node) + " retries all broken streams to " + planes + " now\n"
+}
+
+// reconnect ends the backoff before the next attempts at control planes.
 func (cfg Config) reconnect(w http.ResponseWriter, r *http.Request) {
-	n := cfg.Reconnect()
+	now := Reconnecting{cfg.Tier.Members().Self, cfg.Reconnect()}
 	switch {
-	case n == 0:
-		http.Error(w, "this node has no control plane: it reads configuration from a directory", http.StatusConflict)
+	case now.ControlPlanes == 0:
+		http.Error(w, "this node has no control plane: its upstream is a directory", http.StatusConflict)
 	case wantsJSON(r):
-		writeJSON(w, http.StatusAccepted, Reconnecting{n})
+		writeJSON(w, http.StatusAccepted, now)
 	default:
 		w.WriteHeader(http.StatusAccepted)
-		writeText(w, "reconnecting streams that are in backoff; control planes: "+strconv.Itoa(n)+"\n")
+		writeText(w, now.String())
 	}
 }

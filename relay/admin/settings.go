@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -33,16 +34,21 @@ func writeSettings(w http.ResponseWriter, r *http.Request, status int, s ops.Set
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	from := "flags and environment"
+	WriteSettings(w, s)
+}
+
+// WriteSettings writes the state of the configuration for people.
+func WriteSettings(w io.Writer, s ops.Settings) {
+	from := "flags and environment variables"
 	if s.File != "" {
 		from = Printable(s.File)
 	}
-	writeText(w, "active since "+s.Read.UTC().Format(time.RFC3339)+", from "+from+"\n")
+	writeText(w, "active configuration: loaded at "+s.Read.UTC().Format(time.RFC3339)+" from "+from+"\n")
 	if len(s.Restart) > 0 {
-		writeText(w, "changed, and waiting for a restart: "+Printable(strings.Join(s.Restart, ", "))+"\n")
+		writeText(w, "changed, effective after a restart: "+Printable(strings.Join(s.Restart, ", "))+"\n")
 	}
 	if s.Refused != "" {
-		writeText(w, "refused at "+s.RefusedAt.UTC().Format(time.RFC3339)+", the previous configuration stays active:\n")
+		writeText(w, "new configuration rejected at "+s.RefusedAt.UTC().Format(time.RFC3339)+", the active one stays:\n")
 		for line := range strings.Lines(s.Refused) {
 			writeText(w, "  "+Printable(strings.TrimRight(line, "\n"))+"\n")
 		}

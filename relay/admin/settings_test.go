@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 		a := ask(http.MethodPost, "/config/reload", RequestHeader, "1")
 		return a.code, a.text
 	}
-	if code, text := order(); code != http.StatusOK || !strings.Contains(text, "waiting for a restart: listener.address") || strings.Contains(text, "refused") {
+	if code, text := order(); code != http.StatusOK || !strings.Contains(text, "effective after a restart: listen.address") || strings.Contains(text, "rejected") {
 		t.Errorf("%d %s", code, text)
 	}
 	err = errors.New("the configuration comes from nowhere")
@@ -80,7 +80,7 @@ func TestReconnect(t *testing.T) {
 		return has
 	}
 	ask := serve(t, cfg)
-	if a := ask(http.MethodPost, "/reconnect", RequestHeader, "1"); a.code != http.StatusAccepted || !strings.Contains(a.text, "control planes: 2") {
+	if a := ask(http.MethodPost, "/reconnect", RequestHeader, "1"); a.code != http.StatusAccepted || !strings.Contains(a.text, "2 control planes") {
 		t.Errorf("%d %s", a.code, a.text)
 	}
 	if a := ask(http.MethodPost, "/reconnect?format=json", RequestHeader, "1"); a.code != http.StatusAccepted || !strings.Contains(a.text, `"control_planes": 2`) {

@@ -22,11 +22,11 @@ func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, groups)
 		return
 	}
-	rows := [][]string{{"KEY", "STREAMS", "UPSTREAM", "FOR", "TYPE", "VERSION", "GENERATION", "RESOURCES", "WANTED", "SUBSCRIPTIONS", "WATCHERS", "BYTES", "ERROR"}}
+	rows := [][]string{{"KEY", "STREAMS", "UPSTREAM", "SINCE", "TYPE", "VERSION", "GENERATION", "RESOURCES", "WANTED", "SUBSCRIPTIONS", "WATCHERS", "BYTES", "ERROR"}}
 	for _, g := range groups {
 		clients := strconv.Itoa(g.Clients)
 		if g.Peers > 0 {
-			clients += " + " + strconv.Itoa(g.Peers) + " of other nodes"
+			clients += " + " + strconv.Itoa(g.Peers) + " peer"
 		}
 		if g.Private > 0 { // their own tables would fill the page
 			clients += " (" + strconv.Itoa(g.Private) + " with private streams)"
@@ -55,10 +55,10 @@ func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 func resources(t cache.TableInfo) string {
 	n := strconv.Itoa(t.Resources)
 	if t.HeldRemovals > 0 {
-		n += fmt.Sprintf(" (%d removals held)", t.HeldRemovals)
+		n += fmt.Sprintf(" (%d held removals)", t.HeldRemovals)
 	}
 	if t.Stale {
-		n += " (stale)"
+		n += " (last known good)"
 	}
 	return n
 }
@@ -98,7 +98,7 @@ func (cfg Config) streams(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, streams)
 		return
 	}
-	rows := [][]string{{"NODE", "PEER", "KEY", "VARIANT", "SERVICE", "FOR", "TYPE", "STATE", "SENT", "ACKED", "NEWEST", "NAMES", "VERSION", "ACKS", "NACKS", "LAST NACK"}}
+	rows := [][]string{{"NODE", "PEER", "KEY", "VARIANT", "SERVICE", "SINCE", "TYPE", "STATE", "SENT", "ACKED", "NEWEST", "NAMES", "VERSION", "ACKS", "NACKS", "LAST NACK"}}
 	for _, s := range streams {
 		head := []string{s.NodeID, s.Peer, s.Key, s.Variant, s.Service, age(s.Since)}
 		if len(s.Types) == 0 {
@@ -134,7 +134,7 @@ func (cfg Config) origins(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, all)
 		return
 	}
-	rows := [][]string{{"NAME", "KIND", "WHERE", "VARIANT", "AUTHORITIES", "TYPES"}}
+	rows := [][]string{{"NAME", "KIND", "ADDRESS", "VARIANT", "AUTHORITIES", "TYPES"}}
 	for i, o := range all {
 		types := strings.Join(o.Types, ", ")
 		if i == 0 && len(all) > 1 {
@@ -149,10 +149,10 @@ func (cfg Config) origins(w http.ResponseWriter, r *http.Request) {
 	table(w, rows)
 	for _, o := range all {
 		for _, problem := range o.Problems {
-			writeText(w, "problem with "+o.Name+": "+Printable(problem)+"\n")
+			writeText(w, "upstream "+o.Name+": "+Printable(problem)+"\n")
 		}
 		for _, one := range o.Apart {
-			writeText(w, o.Name+" is asked on another stream for: "+Printable(one)+"\n")
+			writeText(w, "upstream "+o.Name+", separate stream for: "+Printable(one)+"\n")
 		}
 	}
 }

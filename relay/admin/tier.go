@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"xdsrelay/relay/ops"
@@ -46,23 +45,8 @@ func (v *watcher) nodes(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, NodesNow{all, live.Nodes, live.Warnings})
 		return
 	}
-	rows := [][]string{{"NODE", "STATE", "STREAMS", "PEER ADDRESS", "VERSION", "UP FOR", "ASKED"}}
-	for _, n := range live.Nodes {
-		here, streams, up := "", strconv.Itoa(n.Streams), age(n.Since)
-		if n.Name == all.Self {
-			here = "this one"
-		}
-		switch n.State {
-		case ops.NodeSilent, ops.NodeGone:
-			streams, up = "", ""
-		}
-		rows = append(rows, []string{n.Name, n.State, streams, all.Address(n.Name), n.Version, up, here})
-	}
-	table(w, rows)
-	if len(live.Warnings) > 0 {
-		writeText(w, "\n")
-	}
-	WriteWarnings(w, live.Warnings, time.Now())
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	WriteNodes(w, NodesNow{all, live.Nodes, live.Warnings}, true, time.Now())
 }
 
 // keys shows the keys of all nodes.
@@ -82,16 +66,15 @@ func (t Tier) keys(w http.ResponseWriter, r *http.Request) {
 		writeText(w, t.unknownKey(r.Context(), key, all.Silent))
 		return
 	}
-	if len(all.Keys) == 0 {
-		writeText(w, "no keys: no client has connected yet\n")
-	} else {
-		table(w, keyRows(all.Keys))
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	WriteKeys(w, all, true)
+	if len(all.Keys) > 0 {
 		below(w, all.Silent)
 	}
 	writeText(w, silentText(all.Silent))
 }
 
-// owner shows which node owns a key, whether anybody has it or not.
+// owner shows which node owns a key, even if no node has the key.
 func (t Tier) owner(w http.ResponseWriter, r *http.Request) {
 	key := r.URL.Query().Get(ops.ParamKey)
 	if key == "" {

@@ -85,24 +85,24 @@ func TestTierPages(t *testing.T) {
 	ask := serve(t, cfg)
 	for path, want := range map[string]string{
 		"/tier/members": `
-NODE  STATE     STREAMS  PEER ADDRESS  VERSION  UP FOR  ASKED
-n1    ok        5        h1:1          v1       1h0m0s  this one
-n2    draining  0        -             -        -       -
-n3    silent    -        -             -        -       -
-n4    silent    -        h4:1          -        -       -
+NODE  STATE     CLIENTS  STREAMS  VERSION  UPTIME  SELF  PEER ADDRESS  OWNED KEYS  ERROR
+n1    ok        0        5        v1       1h0m0s  *     h1:1          0           -
+n2    draining  0        0        -        -       -     -             0           -
+n3    silent    -        -        -        -       -     -             -           no route?
+n4    silent    -        -        -        -       -     h4:1          -           refused
 
 error: Node n3 does not answer: no route
-error: Node n4, which tier.nodes names, does not answer, for 1m0s: refused
-error: Redis is unreachable from node n1; clients are still served, for 1m0s: no answer
-warning: Node n2 is draining: it hands over its keys, drains its clients and exits
-warning: Node n2 has a different configuration than node n1, in settings that must be equal on all nodes, for 1m0s: upstream
+error: Node n4 of tier.nodes does not answer (for 1m0s): refused
+error: Redis is unreachable from node n1 (for 1m0s); its clients are not affected: no answer
+warning: Node n2 is draining: it hands over its keys, sheds its clients, and exits
+warning: Node n2 has a config mismatch with node n1 (for 1m0s): origin
 `,
 		"/tier/keys": `
-KEY  OWNER  NODE  STATE              FOR   STREAMS  PEERS  RESOURCES  BYTES  NOTES
-a    n1     n1    owner              1m0s  3        1      5          100    2 removals held
-a    n1     n2    follower of n1     1m0s  4        0      5          100    -
-b?   n2     n1    idle               -     0        0      0          0      stale
-b?   n2     n2    alone, without n3  -     0        0      0          0      no stream; gone
+KEY  OWNER  NODE  STATE                           SINCE  STREAMS  RESOURCES  PEER STREAMS  BYTES  UPDATES  NOTES
+a    n1     n1    owner                           1m0s   3        5          1             100    0        2 held removals
+a    n1     n2    follower of n1                  1m0s   4        5          0             100    0        -
+b?   n2     n1    idle                            -      0        0          0             0      0        last known good, unconfirmed
+b?   n2     n2    fallback, owner n3 unreachable  -      0        0          0             0      0        no upstream stream; gone
 
 node n3 did not answer: no route?
 `,
@@ -117,15 +117,15 @@ node n3 did not answer: no route?
 		"/tier/owner?key=a": `
 owner: n1
 
-NODE  STATE           FOR   STREAMS  PEERS  RESOURCES  BYTES  NOTES
-n1    owner           1m0s  3        1      5          100    2 removals held
-n2    follower of n1  1m0s  4        0      5          100    -
+NODE  STATE           SINCE  STREAMS  RESOURCES  NOTES
+n1    owner           1m0s   3        5          2 held removals
+n2    follower of n1  1m0s   4        5          -
 
 node n3 did not answer: no route?
 `,
 		"/tier/owner?key=new": `
 owner: n1
-no node has it: no client of it has connected yet
+no node has the key: no client with it is connected
 node n3 did not answer: no route?
 `,
 		"/tier/owner": "\nthe parameter key is missing: expected ?key=KEY\n",
@@ -147,10 +147,10 @@ func TestOrders(t *testing.T) {
 		code         int
 		text         string
 	}{
-		{"POST", "/drain", http.StatusAccepted, "node n1 hands its keys over, sends its clients away (7 streams over 20s), and ends\n"},
-		{"POST", "/release?key=a", http.StatusOK, "2 removals of key \"a\" that were held back are done\nnode n3 did not answer: no route?\n"},
-		{"POST", "/release?key=one", http.StatusOK, "a removal of key \"one\" that was held back is done\nnode n3 did"},
-		{"POST", "/release?key=none", http.StatusOK, "no removals of key \"none\" is held back\nnode n3 did"},
+		{"POST", "/drain", http.StatusAccepted, "node n1 is draining: it hands over its keys, closes 7 streams over 20s, and exits\n"},
+		{"POST", "/release?key=a", http.StatusOK, "approved 2 removals of key \"a\"\nnode n3 did not answer: no route?\n"},
+		{"POST", "/release?key=one", http.StatusOK, "approved 1 removal of key \"one\"\nnode n3 did"},
+		{"POST", "/release?key=none", http.StatusOK, "no removals of key \"none\" are held back\nnode n3 did"},
 		{"POST", "/release?key=x", http.StatusNotFound, "no node has the key \"x\""},
 		{"POST", "/release", http.StatusBadRequest, "the parameter key is missing"},
 		{"POST", "/tier/explain?peer=p", http.StatusOK, "rule  p\n\nowner: n1\n"},
@@ -169,8 +169,8 @@ func TestOrders(t *testing.T) {
 			t.Errorf("GET %s: %d", tc.path, res.code)
 		}
 	}
-	cfg.Tier.Drain = func() (Draining, error) { return Draining{}, errors.New("the node is draining already") }
-	if res := serve(t, cfg)("POST", "/drain", RequestHeader, "1"); res.code != http.StatusConflict || res.text != "the node is draining already\n" {
+	cfg.Tier.Drain = func() (Draining, error) { return Draining{}, errors.New("the node is already draining") }
+	if res := serve(t, cfg)("POST", "/drain", RequestHeader, "1"); res.code != http.StatusConflict || res.text != "the node is already draining\n" {
 		t.Errorf("a second drain: %d %q", res.code, res.text)
 	}
 }

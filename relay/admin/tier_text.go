@@ -2,48 +2,98 @@ package admin
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"xdsrelay/relay/ops"
 )
 
-func keyRows(keys []ops.Key) [][]string {
-	rows := [][]string{{"KEY", "OWNER", "NODE", "STATE", "FOR", "STREAMS", "PEERS", "RESOURCES", "BYTES", "NOTES"}}
+// WriteNodes writes the nodes as a table, and the warnings below it.
+func WriteNodes(w io.Writer, all NodesNow, wide bool, now time.Time) {
+	header := []string{"NODE", "STATE", "CLIENTS", "STREAMS", "VERSION", "UPTIME", "SELF"}
+	if wide {
+		header = append(header, "PEER ADDRESS", "OWNED KEYS", "ERROR")
+	}
+	rows := [][]string{header}
+	for _, n := range all.Nodes {
+		self, clients, streams, up, owned := "", strconv.Itoa(n.Clients), strconv.Itoa(n.Streams), age(n.Since), strconv.Itoa(n.Keys.Owner)
+		if n.Name == all.Self {
+			self = "*"
+		}
+		switch n.State {
+		case ops.NodeSilent, ops.NodeGone:
+			clients, streams, up, owned = "", "", "", ""
+		}
+		row := []string{n.Name, n.State, clients, streams, n.Version, up, self}
+		if wide {
+			row = append(row, all.Address(n.Name), owned, n.Error)
+		}
+		rows = append(rows, row)
+	}
+	WriteTable(w, rows)
+	if len(all.Warnings) > 0 {
+		writeText(w, "\n")
+	}
+	WriteWarnings(w, all.Warnings, now)
+}
+
+// WriteKeys writes the keys as a table, a line for each key and node.
+func WriteKeys(w io.Writer, all ops.Keys, wide bool) {
+	if len(all.Keys) == 0 {
+		writeText(w, "no keys: no client has connected yet\n")
+		return
+	}
+	WriteTable(w, keyRows(all.Keys, wide))
+}
+
+func keyRows(keys []ops.Key, wide bool) [][]string {
+	header := []string{"KEY", "OWNER", "NODE", "STATE", "SINCE", "STREAMS", "RESOURCES"}
+	if wide {
+		header = append(header, "PEER STREAMS", "BYTES", "UPDATES")
+	}
+	rows := [][]string{append(header, "NOTES")}
 	for _, k := range keys {
-		owner := k.Owner
 		for _, n := range k.Nodes {
-			rows = append(rows, append([]string{k.Key, owner}, nodeRow(n)...))
+			row := []string{k.Key, k.Owner, n.Node, stateOfKey(n), age(n.Since), strconv.Itoa(n.Clients), strconv.Itoa(n.Resources)}
+			if wide {
+				row = append(row, strconv.Itoa(n.Peers), strconv.FormatInt(n.Bytes, 10), strconv.FormatUint(n.Updates, 10))
+			}
+			rows = append(rows, append(row, NotesOfKey(n)))
 		}
 	}
 	return rows
 }
 
-func nodeRow(n ops.NodeKey) []string {
-	state := n.State
+// stateOfKey says where a node gets a key from.
+func stateOfKey(n ops.NodeKey) string {
 	switch {
 	case n.From == "":
 	case n.State == "follower":
-		state += " of " + n.From
+		return "follower of " + n.From
 	case n.State == "alone":
-		state += ", without " + n.From
+		return "fallback, owner " + n.From + " unreachable"
 	}
-	return []string{n.Node, state, age(n.Since), strconv.Itoa(n.Clients), strconv.Itoa(n.Peers), strconv.Itoa(n.Resources), strconv.FormatInt(n.Bytes, 10), notes(n)}
+	return n.State
 }
 
-// notes is what an operator should look at.
-func notes(n ops.NodeKey) string {
+// NotesOfKey is what an operator should look at.
+func NotesOfKey(n ops.NodeKey) string {
 	var all []string
-	if n.HeldRemovals > 0 {
-		all = append(all, strconv.Itoa(n.HeldRemovals)+" removals held")
+	switch {
+	case n.HeldRemovals == 1:
+		all = append(all, "1 held removal")
+	case n.HeldRemovals > 1:
+		all = append(all, strconv.Itoa(n.HeldRemovals)+" held removals")
 	}
 	if n.Stale {
-		all = append(all, "stale")
+		all = append(all, "last known good, unconfirmed")
 	}
 	if n.State != "idle" && !n.Connected {
-		word := "no stream"
+		word := "no upstream stream"
 		if n.Error == "" {
 			word = "connecting"
 		}
@@ -63,10 +113,10 @@ func writeKey(w http.ResponseWriter, k ops.Key, silent []ops.Silent) {
 	}
 	writeText(w, "owner: "+Printable(owner)+"\n")
 	if len(k.Nodes) == 0 {
-		writeText(w, "no node has it: no client of it has connected yet\n")
+		writeText(w, "no node has the key: no client with it is connected\n")
 	} else {
 		writeText(w, "\n")
-		rows := keyRows([]ops.Key{k})
+		rows := keyRows([]ops.Key{k}, false)
 		for i := range rows {
 			rows[i] = slices.Delete(rows[i], 0, 2)
 		}
@@ -76,11 +126,11 @@ func writeKey(w http.ResponseWriter, k ops.Key, silent []ops.Silent) {
 	writeText(w, silentText(silent))
 }
 
-// mostNear is how many keys are named that one which is not there may stand for.
+// mostNear limits how many similar keys the answer about an unknown key suggests.
 const mostNear = 3
 
-// unknownKey says that no node has a key, and names those that hold it: features of a
-// client, such as all gRPC clients have, become a part of its key.
+// unknownKey says that no node has a key, and suggests keys that contain it: features of a client,
+// such as those of all gRPC clients, become a part of its key.
 func (t Tier) unknownKey(ctx context.Context, key string, silent []ops.Silent) string {
 	text := "no node has the key " + strconv.Quote(key)
 	var near []string
@@ -95,14 +145,14 @@ func (t Tier) unknownKey(ctx context.Context, key string, silent []ops.Silent) s
 	return text + " 'xdsrelay keys' lists the keys\n" + silentText(silent)
 }
 
-// below sets what is said of silent nodes apart from a table.
+// below separates the lines about silent nodes from a table.
 func below(w http.ResponseWriter, silent []ops.Silent) {
 	if len(silent) > 0 {
 		writeText(w, "\n")
 	}
 }
 
-// silentText tells of nodes that did not answer.
+// silentText has a line for each node that did not answer.
 func silentText(silent []ops.Silent) string {
 	var b strings.Builder
 	for _, s := range silent {

@@ -70,14 +70,14 @@ func (rs *Rules) Explain(node *corev3.Node, peer Peer) Explanation {
 func (ex Explanation) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RULE\tOUTCOME\tMATCH\tKEY\tPASSES")
+	fmt.Fprintln(w, "KEY RULE\tOUTCOME\tMATCH\tKEY\tPASSED FIELDS")
 	for _, r := range ex.Rules {
 		match, passes := inline(r.Match), strings.Join(r.Passes, ", ")
 		if match == "" {
-			match = "(all)"
+			match = "(all clients)"
 		}
 		if passes == "" {
-			passes = "(nothing)"
+			passes = "(none)"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Rule, r.Outcome, match, inline(r.Key), passes)
 	}
@@ -86,7 +86,7 @@ func (ex Explanation) String() string {
 		fmt.Fprintf(&b, "\nrefused: %s (%s)\n", ex.Refusal, ex.Refusal.Code())
 		return b.String()
 	}
-	fmt.Fprintf(&b, "\nkey: %s\nupstream node: %s\n", ex.Result.Key, nodeJSON(ex.Result.Node))
+	fmt.Fprintf(&b, "\nkey: %s\nNode for the control plane: %s\n", ex.Result.Key, nodeJSON(ex.Result.Node))
 	return b.String()
 }
 

@@ -21,10 +21,10 @@ func TestExplain(t *testing.T) {
 	}
 	got := ex.String()
 	for _, line := range []string{
-		`edge   no match     node.metadata.env == "edge"  "edge"                                   (nothing)`,
-		`zones  chosen       has(node.locality)           node.cluster + '/' + node.locality.zone  cluster, locality.zone`,
-		`rest   not reached  (all)                        node.cluster                             cluster`,
-		"key: web/eu-1~", "upstream node: {\n  \"id\": \"xdsrelay/web/eu-1~", `"zone": "eu-1"`,
+		`edge      no match     node.metadata.env == "edge"  "edge"                                   (none)`,
+		`zones     chosen       has(node.locality)           node.cluster + '/' + node.locality.zone  cluster, locality.zone`,
+		`rest      not reached  (all clients)                node.cluster                             cluster`,
+		"key: web/eu-1~", "Node for the control plane: {\n  \"id\": \"xdsrelay/web/eu-1~", `"zone": "eu-1"`,
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("no %q in\n%s", line, got)
@@ -66,8 +66,8 @@ func TestParseNodeJSON(t *testing.T) {
 		{"gRPC bootstrap", `{"xds_servers":[{"server_uri":"x"}],"node":{"id":"b","locality":{"zone":"z"}}}`, "b", ""},
 		{"features of gRPC", `{"xds_servers":[{"server_uri":"x"}],"node":{"id":"b","client_features":["x"]}}`, "b", ""},
 		{"unknown fields", `{"id":"a","new_field":{"x":1}}`, "a", ""},
-		{"no field known", `{"name":"a"}`, "", `node file: holds no field of a Node; expected {"id"`},
-		{"empty node", `{"node":{}}`, "", `node file, field "node": holds no field`},
+		{"no field known", `{"name":"a"}`, "", `node file: has no field of a Node; expected {"id"`},
+		{"empty node", `{"node":{}}`, "", `node file, field "node": has no field`},
 		{"node is no object", `{"node":"a"}`, "", `node file, field "node": expected an object`},
 		{"null", `null`, "", "is null, expected a JSON object"},
 		{"list", `[]`, "", "expected a JSON object"},

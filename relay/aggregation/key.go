@@ -69,7 +69,7 @@ func checkText(s string) error {
 	}
 	for _, r := range s {
 		if !unicode.IsPrint(r) {
-			return fmt.Errorf("the key %q holds %U, expected printable characters only", s, r)
+			return fmt.Errorf("the key %q contains %U, expected printable characters only", s, r)
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ func ParseNodeJSON(data []byte) (*corev3.Node, error) {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	if proto.Size(node) == 0 {
-		return nil, fmt.Errorf(`%s: holds no field of a Node; expected {"id": …, "cluster": …, "metadata": …} or a bootstrap with "node"`, where)
+		return nil, fmt.Errorf(`%s: has no field of a Node; expected {"id": …, "cluster": …, "metadata": …} or a bootstrap with "node"`, where)
 	}
 	if _, ok := top["xds_servers"]; ok {
 		node.ClientFeatures = append(node.ClientFeatures, grpcFeatures[:]...)

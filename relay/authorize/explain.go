@@ -65,11 +65,11 @@ func (p *Policy) Explain(node *corev3.Node, peer aggregation.Peer) Explanation {
 // String is the explanation for a terminal.
 func (ex Explanation) String() string {
 	if len(ex.Rules) == 0 {
-		return "authorization: allows any client\n"
+		return "authorization: every client is allowed\n"
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "AUTHORIZE\tOUTCOME\tMATCH")
+	fmt.Fprintln(w, "AUTHORIZATION RULE\tOUTCOME\tMATCH")
 	for _, r := range ex.Rules {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", r.Rule, r.Outcome, strings.Join(strings.Fields(r.Match), " "))
 	}

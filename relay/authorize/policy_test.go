@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 // TestOpen: nothing but an empty list and the word lets in everybody.
 func TestOpen(t *testing.T) {
 	for _, p := range []*authorize.Policy{nil, compile(t), compile(t, authorize.Any()...)} {
-		if !p.Open() || p.Check(&corev3.Node{}, aggregation.Peer{}) != nil || !strings.Contains(p.Explain(&corev3.Node{}, aggregation.Peer{}).String(), "any client") {
+		if !p.Open() || p.Check(&corev3.Node{}, aggregation.Peer{}) != nil || !strings.Contains(p.Explain(&corev3.Node{}, aggregation.Peer{}).String(), "every client") {
 			t.Errorf("%v refuses somebody", p)
 		}
 	}
@@ -109,10 +109,10 @@ func TestExplain(t *testing.T) {
 		authorize.Rule{Name: "rest", Match: `listener == "x"`},
 	)
 	got := p.Explain(node(t, "web", nil), spiffe("spiffe://corp/ns/db")).String()
-	const want = `AUTHORIZE  OUTCOME      MATCH
-own        no match     peer.spiffe_id == "spiffe://corp/ns/" + node.cluster
-banned     refuses      peer.authenticated
-rest       not reached  listener == "x"
+	const want = `AUTHORIZATION RULE  OUTCOME      MATCH
+own                 no match     peer.spiffe_id == "spiffe://corp/ns/" + node.cluster
+banned              refuses      peer.authenticated
+rest                not reached  listener == "x"
 
 refused: rule banned of authorize refuses this client (PermissionDenied)
 `

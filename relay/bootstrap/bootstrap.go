@@ -57,7 +57,7 @@ const systemRoots = "/etc/ssl/certs/ca-certificates.crt"
 // check says what is missing or contradicts itself.
 func (o Options) check() error {
 	if len(o.Addresses) == 0 {
-		return errors.New("the relay's address is missing: expected at least one host:port")
+		return errors.New("the address of the relay is missing, expected at least one host:port")
 	}
 	for _, a := range o.Addresses {
 		if _, _, err := split(a); err != nil {
@@ -65,10 +65,10 @@ func (o Options) check() error {
 		}
 	}
 	if o.NodeID == "" {
-		return errors.New("the client's node id is missing")
+		return errors.New("the node ID of the client is missing")
 	}
 	if (o.TLS.CertFile == "") != (o.TLS.KeyFile == "") {
-		return errors.New("the client's certificate and key are required together, and only one is set")
+		return errors.New("the client's certificate and its private key belong together; only one of them is set")
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func split(address string) (host string, port uint32, err error) {
 	host, text, err := net.SplitHostPort(address)
 	n, wrong := strconv.ParseUint(text, 10, 16)
 	if err != nil || wrong != nil || n == 0 || host == "" || strings.ContainsAny(host, " /") {
-		return "", 0, fmt.Errorf("the relay's address is %q, expected host:port", address)
+		return "", 0, fmt.Errorf("the address of the relay is %q, expected host:port", address)
 	}
 	return host, uint32(n), nil
 }

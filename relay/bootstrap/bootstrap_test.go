@@ -245,17 +245,17 @@ func TestMistakes(t *testing.T) {
 		want   string
 	}
 	both := map[string]mistake{
-		"no address":       {func(o *Options) { o.Addresses = nil }, "no address"},
+		"no address":       {func(o *Options) { o.Addresses = nil }, "is missing, expected at least"},
 		"no port":          {func(o *Options) { o.Addresses = []string{"relay.example"} }, `"relay.example", expected host:port`},
 		"port 0":           {func(o *Options) { o.Addresses = []string{"relay.example:0"} }, "expected host:port"},
 		"no host":          {func(o *Options) { o.Addresses = []string{":18000"} }, "expected host:port"},
 		"a URL":            {func(o *Options) { o.Addresses = []string{"https://relay.example:18000"} }, "expected host:port"},
-		"no node":          {func(o *Options) { o.NodeID = "" }, "no node id"},
+		"no node":          {func(o *Options) { o.NodeID = "" }, "node ID of the client is missing"},
 		"half a key pair":  {func(o *Options) { o.TLS.CertFile = "x" }, "only one of them"},
 		"the other half":   {func(o *Options) { o.TLS.KeyFile = "x" }, "only one of them"},
-		"gRPC server name": {func(o *Options) { o.TLS.ServerName = "x" }, "cannot be told"},
+		"gRPC server name": {func(o *Options) { o.TLS.ServerName = "x" }, "another name is not possible"},
 		"gRPC feature":     {func(o *Options) { o.Features = []string{"fail_on_errors"} }, `"fail_on_errors", expected resource_timer_is_transient_error or fail_on_data_errors`},
-		"gRPC variant":     {func(o *Options) { o.SotW = true }, "choose no variant"},
+		"gRPC variant":     {func(o *Options) { o.SotW = true }, "always use the state-of-the-world"},
 	}
 	for name, m := range both {
 		o := all()["plain"]

@@ -56,7 +56,7 @@ func GRPC(o Options) ([]byte, error) {
 		return nil, err
 	}
 	if o.TLS.ServerName != "" {
-		return nil, errors.New("gRPC clients verify the server's certificate against its address; another name cannot be set")
+		return nil, errors.New("gRPC clients verify the server's certificate by its address; another name is not possible")
 	}
 	if o.SotW {
 		return nil, errors.New("gRPC clients always use the state-of-the-world variant")

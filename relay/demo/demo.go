@@ -175,7 +175,7 @@ func (d *demo) step() {
 	d.track.update()
 }
 
-// end waits for the clients to hold the last state, and says what came of it.
+// end waits for the clients to have the last state, and says what came of it.
 func (d *demo) end() error {
 	deadline := time.Now().Add(patience)
 	ticker := time.NewTicker(tick)
@@ -193,7 +193,7 @@ func (d *demo) end() error {
 	case d.node.failed != nil:
 		return fmt.Errorf("the relay failed: %w", d.node.failed)
 	case len(lacks) > 0:
-		return fmt.Errorf("%d of %d clients do not hold the last state", countClients(lacks), d.cfg.Clients)
+		return fmt.Errorf("%d of %d clients do not have the last state", countClients(lacks), d.cfg.Clients)
 	}
 	return nil
 }

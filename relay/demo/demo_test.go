@@ -51,7 +51,7 @@ func TestRun(t *testing.T) {
 	for _, want := range append(out.texts,
 		`\(api, edge, shop\)`,
 		`ACKs, 0 NACKs`,
-		`verdict +all 40 clients hold the last state`,
+		`verdict +all 40 clients have the last state`,
 	) {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("the output has nothing like %q:\n%s", want, out.String())
@@ -98,7 +98,7 @@ func started(t *testing.T, live bool) (d *demo, out *bytes.Buffer) {
 			}
 		}
 	})
-	d.await(t, "the clients to hold everything", d.track.inStep)
+	d.await(t, "the clients to have all resources", d.track.inStep)
 	return d, out
 }
 
@@ -155,7 +155,7 @@ func TestRejection(t *testing.T) {
 	edit(t, filepath.Join(d.files.root, "edge", "eds.yaml"), "8001", "99999")
 	d.await(t, "rejections", func() bool { return d.fleet.refused(d.files) })
 	err := d.end()
-	if err == nil || !strings.Contains(err.Error(), "of 30 clients do not hold the last state") {
+	if err == nil || !strings.Contains(err.Error(), "of 30 clients do not have the last state") {
 		t.Errorf("the verdict is %v", err)
 	}
 	for _, want := range []string{"endpoints assets: rejected it: ", "edge-envoy-delta-1", "response rejected by a client"} {
@@ -179,9 +179,9 @@ func TestVerify(t *testing.T) {
 		want   string
 		ref    ref
 	}{
-		{"lacks", func() { delete(c.held, website) }, "lacks it", website},
-		{"another version", func() { c.held[website] = c.held[users] }, "holds another version", website},
-		{"too much", func() { c.held[ref{endpointType, "cart"}] = c.held[users] }, "holds it, although it should not", ref{endpointType, "cart"}},
+		{"lacks", func() { delete(c.held, website) }, "does not have the resource", website},
+		{"another version", func() { c.held[website] = c.held[users] }, "has another version", website},
+		{"too much", func() { c.held[ref{endpointType, "cart"}] = c.held[users] }, "has the resource, although it should not", ref{endpointType, "cart"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := c.holds()
@@ -207,12 +207,12 @@ func TestStaleFleet(t *testing.T) {
 		t.Fatal("nobody lacks a change that came to nobody")
 	}
 	for _, l := range lacks {
-		if l.ref != (ref{routeType, "front-routes"}) || l.why != "holds another version" {
+		if l.ref != (ref{routeType, "front-routes"}) || l.why != "has another version" {
 			t.Errorf("%s lacks %s: %s", l.client.id, l.ref, l.why)
 		}
 	}
 	summarize(d, lacks)
-	if !strings.Contains(out.String(), "do not hold the last state") {
+	if !strings.Contains(out.String(), "do not have the last state") {
 		t.Errorf("the summary is\n%s", out.String())
 	}
 }

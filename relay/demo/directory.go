@@ -56,7 +56,7 @@ func openDirectory(root string) (*directory, error) {
 	d := &directory{root: root, library: &library{}, files: make(map[string]*file)}
 	d.read()
 	if len(d.files) == 0 {
-		return nil, fmt.Errorf("%w: %s holds no files of resources (.yaml, .json, .txtpb or .pb)", ErrDirectory, root)
+		return nil, fmt.Errorf("%w: %s has no files of resources (.yaml, .json, .txtpb or .pb)", ErrDirectory, root)
 	}
 	if err := d.problem(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDirectory, err)

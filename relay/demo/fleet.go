@@ -129,17 +129,17 @@ func (f *fleet) verify(files *directory) (lacks []lack) {
 			case rejected[r] != nil:
 				why = "rejected it: " + rejected[r].Error()
 			case ok:
-				why = "holds another version"
+				why = "has another version"
 			case trouble != nil:
-				why = "lacks it, and has no stream: " + trouble.Error()
+				why = "does not have the resource, and has no stream: " + trouble.Error()
 			default:
-				why = "lacks it"
+				why = "does not have the resource"
 			}
 			lacks = append(lacks, lack{c, r, why, rejected[r] != nil})
 		}
 		for r := range held {
 			if want[r] == nil {
-				lacks = append(lacks, lack{c, r, "holds it, although it should not", false})
+				lacks = append(lacks, lack{c, r, "has the resource, although it should not", false})
 			}
 		}
 	}

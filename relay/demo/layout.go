@@ -152,7 +152,7 @@ func (s *screen) totals() []line {
 	}
 	return []line{
 		{},
-		line{}.add(dim, " from the origin ").add(bold, "%9s", size(t.origin.bytes)).
+		line{}.add(dim, " from upstream   ").add(bold, "%9s", size(t.origin.bytes)).
 			add("", "   resources of %d keys and %s changes, once a key", len(s.d.fleet.keys), count(t.origin.changes)),
 		line{}.add(dim, " to the clients  ").add(bold, "%9s", size(n.bytes)).
 			add("", "   %s responses, ", count(n.responses)).add(bold, "%s encoded", count(n.built)).

@@ -74,7 +74,7 @@ func (n *node) stop() error {
 	if n.failed == nil {
 		return <-n.ended
 	}
-	return nil // it has ended, and that was told
+	return nil // it has exited, and that was told
 }
 
 // noteChange is called by the relay once it has stored something.

@@ -46,7 +46,7 @@ func (s *screen) start() { fmt.Fprint(s.d.cfg.Out, enterScreen) }
 // interrupt included, finds the terminal as it was.
 func (s *screen) stop() {
 	fmt.Fprint(s.d.cfg.Out, leaveScreen)
-	fmt.Fprintln(s.d.cfg.Out, "xdsrelay demo: waiting for the clients to hold the last state …")
+	fmt.Fprintln(s.d.cfg.Out, "xdsrelay demo: waiting for the clients to have the last state …")
 	for _, e := range s.d.track.events {
 		e.told = e.settled() // it was seen
 	}

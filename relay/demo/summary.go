@@ -29,14 +29,14 @@ func summarize(d *demo, lacks []lack) {
 	}
 	fmt.Fprintf(out, "\nAfter %s:\n", brief(time.Since(d.began)))
 	fmt.Fprintf(out, "  changes         %d resources, file→client %s, relay→client %s (p50 p99 max)\n", t.origin.changes, spreadOf(file), spreadOf(relay))
-	fmt.Fprintf(out, "  relay → fleet   %s in %s responses, of %s encoded bodies: each sent %s times\n", size(n.bytes), count(n.responses), count(n.built), n.perBody())
-	fmt.Fprintf(out, "  origin → relay  %s of resources, once for each key\n", size(t.origin.bytes))
+	fmt.Fprintf(out, "  relay → clients %s in %s responses, of %s encoded bodies: each sent %s times\n", size(n.bytes), count(n.responses), count(n.built), n.perBody())
+	fmt.Fprintf(out, "  upstream        %s of resources, once for each key\n", size(t.origin.bytes))
 	fmt.Fprintf(out, "  answers         %s ACKs, %s NACKs; %s changes merged for slow clients\n", count(n.acks), count(n.nacks), count(t.skipped))
 	if len(lacks) == 0 {
-		fmt.Fprintf(out, "  verdict         all %d clients hold the last state of %s, byte by byte\n", len(d.fleet.clients), d.files.root)
+		fmt.Fprintf(out, "  verdict         all %d clients have the last state of %s, byte by byte\n", len(d.fleet.clients), d.files.root)
 		return
 	}
-	fmt.Fprintf(out, "  verdict         %d of %d clients do not hold the last state of %s:\n", countClients(lacks), len(d.fleet.clients), d.files.root)
+	fmt.Fprintf(out, "  verdict         %d of %d clients do not have the last state of %s:\n", countClients(lacks), len(d.fleet.clients), d.files.root)
 	lines := listLacks(lacks)
 	for _, l := range lines[:min(len(lines), maxLacks)] {
 		fmt.Fprintf(out, "    %s\n", l)

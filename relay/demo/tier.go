@@ -50,7 +50,7 @@ var errInterrupted = errors.New("interrupted")
 
 // RunTier runs relays as processes of their own, kills the one that owns a key, cuts off
 // the control plane, and says in plain words what clients notice. It returns an error if
-// a client lost anything, or does not hold the last state in the end.
+// a client lost anything, or does not have the last state in the end.
 func RunTier(ctx context.Context, cfg TierConfig) (err error) {
 	if cfg.Out == nil || cfg.Command == nil || cfg.Nodes < 2 || cfg.Nodes > MostNodes || cfg.Clients < 1 {
 		return fmt.Errorf("demo: %d relays and %d clients: expected 2 to %d relays, at least one client, an output and a command", cfg.Nodes, cfg.Clients, MostNodes)
@@ -142,9 +142,9 @@ func (d *tier) introduce() {
 	d.say("A tier of %d relays between a control plane and %d clients, all on this machine.\n", len(d.nodes), len(d.fleet.clients))
 	d.say("  control plane  %s, with the resources in %s", d.control.addr, d.files.root)
 	if d.redis != nil {
-		d.say("  Redis          %s, by which the relays find one another", d.cfg.Redis)
+		d.say("  Redis          %s, for discovery of the relays", d.cfg.Redis)
 	} else {
-		d.say("  no Redis       there is no redis-server in PATH; the relays know one another from a list")
+		d.say("  no Redis       redis-server is not in PATH; the relays use a list of nodes")
 	}
 	for _, n := range d.nodes {
 		d.say("  relay %s        %s, process %d; its live page is http://%s/", n.name, n.addr, n.pid(), n.admin)
@@ -159,9 +159,9 @@ func (d *tier) verdict() error {
 		for _, l := range listLacks(lacks) {
 			d.say("  %s", l)
 		}
-		return fmt.Errorf("demo: clients lost %d resources, and %d of %d do not hold the last state", d.lost, countClients(lacks), len(d.fleet.clients))
+		return fmt.Errorf("demo: clients lost %d resources, and %d of %d do not have the last state", d.lost, countClients(lacks), len(d.fleet.clients))
 	}
-	d.say("All %d clients hold the last state, byte by byte, and none of them lost a resource at any time.", len(d.fleet.clients))
+	d.say("All %d clients have the last state, byte by byte, and none of them lost a resource at any time.", len(d.fleet.clients))
 	return nil
 }
 

@@ -58,7 +58,7 @@ func startControlPlane(version, dir string) (*controlPlane, error) {
 	return p, nil
 }
 
-// stop ends it. Where it has ended before, that was reported.
+// stop ends it. Where it has exited before, that was reported.
 func (p *controlPlane) stop() error {
 	p.client.CloseIdleConnections()
 	p.end()

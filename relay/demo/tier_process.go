@@ -23,7 +23,7 @@ import (
 // process is a program that runs beside this one.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed once it has ended
+	done chan struct{} // closed once it has exited
 
 	mu   sync.Mutex
 	text string // guarded by mu: the last line that it wrote
@@ -59,7 +59,7 @@ func startProcess(cmd *exec.Cmd, out io.Reader, line func(string)) (*process, er
 
 // kill ends it at once.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails where it has ended
+	_ = p.cmd.Process.Kill() // fails where it has exited
 	<-p.done
 }
 
@@ -118,7 +118,7 @@ log: {format: json}
 		n.addr, n.admin = at[0], at[1]
 		return n, nil
 	case <-n.done:
-		err = errors.New("it has ended")
+		err = errors.New("it has exited")
 	case <-time.After(startTime):
 		err = errors.New("it does not serve")
 	}
@@ -226,7 +226,7 @@ func (d *tier) startRedis() error {
 	select {
 	case <-ready:
 	case <-d.redis.done:
-		return fmt.Errorf("demo: %s has ended: %s", d.cfg.Redis, d.redis.last())
+		return fmt.Errorf("demo: %s has exited: %s", d.cfg.Redis, d.redis.last())
 	case <-time.After(startTime):
 		return fmt.Errorf("demo: %s does not accept connections: %s", d.cfg.Redis, d.redis.last())
 	}

@@ -18,14 +18,14 @@ func (d *tier) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.await(ctx, "all clients to hold everything", d.inStep); err != nil {
+	if err := d.await(ctx, "all clients to have all resources", d.inStep); err != nil {
 		return err
 	}
-	d.say("The clients connect. All %d of them hold their configuration after %s.", len(d.fleet.clients), brief(time.Since(began)))
+	d.say("The clients connect. All %d of them have their configuration after %s.", len(d.fleet.clients), brief(time.Since(began)))
 	if err := d.awaitStreams(ctx); err != nil {
 		return err
 	}
-	d.say("  The control plane sees %d streams, one for each key (%s), and not %d.\n", len(d.fleet.keys), strings.Join(d.fleet.keys, ", "), len(d.fleet.clients))
+	d.say("  The control plane sees %d streams, one for each key (%s), instead of %d.\n", len(d.fleet.keys), strings.Join(d.fleet.keys, ", "), len(d.fleet.clients))
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (d *tier) change(ctx context.Context) error {
 	if err := d.await(ctx, "a change to arrive", d.inStep); err != nil {
 		return err
 	}
-	d.say("An endpoint changes in the control plane. All clients that use it have it after %s.\n", brief(time.Since(at)))
+	d.say("An endpoint changes in the control plane. All clients that use it have the change after %s.\n", brief(time.Since(at)))
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (d *tier) killOwner(ctx context.Context) error {
 		}
 	}
 	before := responses(others)
-	d.say("Relay %s owns the key %s: it has the stream to the control plane. It is killed, as by kill -9.", victim.name, key)
+	d.say("Relay %s owns the key %s: it has the stream to the control plane. The demo kills it, as kill -9 does.", victim.name, key)
 	began := time.Now()
 	victim.kill()
 	d.nodes = without(d.nodes, victim)
@@ -98,7 +98,7 @@ func (d *tier) killOwner(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	d.say("  Its %d clients are on other relays after %s. They kept their configuration all the time.", len(its), brief(time.Since(began)))
+	d.say("  Its %d clients are connected to other relays after %s. They kept their configuration throughout.", len(its), brief(time.Since(began)))
 	owner := ""
 	if err := d.await(ctx, "another owner of key "+key, func() bool {
 		owner = d.nodes[0].owner(key)
@@ -109,8 +109,8 @@ func (d *tier) killOwner(ctx context.Context) error {
 	if err := d.awaitStreams(ctx); err != nil {
 		return err
 	}
-	d.say("  The key belongs to relay %s, and the control plane sees %d streams again, after %s.", owner, len(d.fleet.keys), brief(time.Since(began)))
-	d.say("  The other %d clients were sent %s.\n", len(others), messages(responses(others)-before))
+	d.say("  Relay %s owns the key now, and the control plane sees %d streams again, after %s.", owner, len(d.fleet.keys), brief(time.Since(began)))
+	d.say("  The other %d clients got %s.\n", len(others), messages(responses(others)-before))
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (d *tier) cutControlPlane(ctx context.Context) error {
 	clients := d.fleet.clients
 	before := responses(clients)
 	d.control.cut()
-	d.say("The control plane is cut off.")
+	d.say("The control plane becomes unreachable.")
 	if err := d.await(ctx, "the control plane to have no streams", func() bool {
 		n, err := d.control.streams()
 		return err == nil && n == 0
@@ -156,14 +156,14 @@ func (d *tier) cutControlPlane(ctx context.Context) error {
 	if err := d.spare.start(d.fleet.life, d.addresses(0)); err != nil {
 		return err
 	}
-	if err := d.await(ctx, "a new client to hold everything", d.inStep); err != nil {
+	if err := d.await(ctx, "a new client to have all resources", d.inStep); err != nil {
 		return err
 	}
-	d.say("  A client that starts now has its configuration after %s.", brief(time.Since(began)))
+	d.say("  A client that connects now has its configuration after %s.", brief(time.Since(began)))
 	if _, err := d.edit(); err != nil {
 		return err
 	}
-	d.say("  An endpoint changes in the control plane. No client can have that yet: the %d were sent %s.\n", len(clients), messages(responses(clients)-before))
+	d.say("  An endpoint changes in the control plane. No client can have the change yet: the %d clients got %s.\n", len(clients), messages(responses(clients)-before))
 	return nil
 }
 
@@ -174,6 +174,6 @@ func (d *tier) restoreControlPlane(ctx context.Context) error {
 	if err := d.await(ctx, "a change to arrive", d.inStep); err != nil {
 		return err
 	}
-	d.say("The control plane is back. All clients have the change after %s.\n", brief(time.Since(began)))
+	d.say("The control plane is reachable again. All clients have the change after %s.\n", brief(time.Since(began)))
 	return nil
 }

@@ -53,7 +53,7 @@ func (p *plain) start() {
 	fmt.Fprintf(d.cfg.Out, "xdsrelay demo: %d clients of %d keys (%s)\n", len(d.fleet.clients), len(d.fleet.keys), strings.Join(d.fleet.keys, ", "))
 	fmt.Fprintf(d.cfg.Out, "  relay      %s\n  admin      http://%s\n  directory  %s%s\n", d.node.addr, d.node.admin, d.files.root, p.fate())
 	fmt.Fprintf(d.cfg.Out, "Try: edit a file there, or curl http://%s/debug/streams\n", d.node.admin)
-	fmt.Fprintf(d.cfg.Out, "Times are p50 p99 max. One client in %d is slow: it takes %s over each response.\n", slowShare, brief(p.d.cfg.Slow))
+	fmt.Fprintf(d.cfg.Out, "Times are p50 p99 max. One client in %d is slow: it needs %s for each response.\n", slowShare, brief(p.d.cfg.Slow))
 }
 
 // fate says what becomes of the directory.
@@ -74,7 +74,7 @@ func (p *plain) tell(all bool) {
 	t := p.d.track
 	if !t.syncedAt.IsZero() && !p.said {
 		p.said = true
-		fmt.Fprintf(p.d.cfg.Out, "%s  all clients but the slow ones hold everything, %s after the start\n",
+		fmt.Fprintf(p.d.cfg.Out, "%s  all clients except the slow ones have all resources, %s after the start\n",
 			t.syncedAt.Format(time.TimeOnly), brief(t.syncedAt.Sub(p.d.began)))
 	}
 	for _, problem := range t.problems {
@@ -103,13 +103,13 @@ func plainLine(e *event) string {
 		}
 	}
 	if r.skipped > 0 {
-		fmt.Fprintf(&b, "  %d got something newer instead", r.skipped)
+		fmt.Fprintf(&b, "  %d got a newer version instead", r.skipped)
 	}
 	if r.rejected > 0 {
 		fmt.Fprintf(&b, "  %d rejected it", r.rejected)
 	}
 	if n := len(e.waiting) - r.rejected; n > 0 {
-		fmt.Fprintf(&b, "  %d still wait", n)
+		fmt.Fprintf(&b, "  %d waiting", n)
 	}
 	return b.String()
 }

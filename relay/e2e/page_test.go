@@ -114,7 +114,7 @@ func TestLivePage(t *testing.T) {
 	})
 	step(t, "who rejects one is shown, with the reason", func() error {
 		s.client("c", "picky", "shop", 1, func(*xdstest.Frame) string { return refusal })
-		if err := b.do(sees("1 client rejects the newest configuration", ".alert"), view("#/clients?state=NACKED"), sees("picky", "main table"), sees(refusal, "main table")); err != nil {
+		if err := b.do(sees("1 client has rejected (NACK) the newest version", ".alert"), view("#/clients?state=NACKED"), sees("picky", "main table"), sees(refusal, "main table")); err != nil {
 			return err
 		}
 		s.update("shop")
@@ -134,7 +134,7 @@ func TestLivePage(t *testing.T) {
 	}
 	step(t, "a bad configuration is shown, and that it is mended", func() error {
 		s.configure("log: {lvl: info}")
-		if err := b.do(view("#/config"), sees("Node relay-b refused its new configuration", ".alert"), sees("lvl", ".alert pre"), sees("new one refused", "main table")); err != nil {
+		if err := b.do(view("#/config"), sees("Node relay-b rejected its new configuration", ".alert"), sees("lvl", ".alert pre"), sees("new one refused", "main table")); err != nil {
 			return err
 		}
 		s.configure("log: {level: warn}")

@@ -57,7 +57,7 @@ func (n relayNode) start(ctx context.Context, t *testing.T, name string) *proces
 		"--listen", n.listen,
 		"--upstream", n.origin,
 		"--upstream-variant", n.variant,
-		"--key", n.key,
+		"--key-expression", n.key,
 		"--admin", n.admin,
 	)
 	cmd.Args = append(cmd.Args, n.flags...)

@@ -49,7 +49,7 @@ func TestScreenshots(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	status := terminal(t, s.nodes["a"], "members", "keys", "status --state nacked", "status canary-7f9c")
+	status := terminal(t, s.nodes["a"], "nodes", "keys", "status --state nacked", "status canary-7f9c")
 	if err := os.WriteFile(filepath.Join(dir, "status.svg"), status, 0o644); err != nil {
 		t.Fatal(err)
 	}

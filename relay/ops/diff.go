@@ -173,11 +173,11 @@ func (f *Model) behindOwner(ctx context.Context, c at) (notes []string) {
 	}
 	theirs := ask(owner)
 	if theirs == nil {
-		return []string{fmt.Sprintf("node %s, which owns the key, did not answer: whether node %s has what it has is not known", owner, c.Node)}
+		return []string{fmt.Sprintf("node %s, the owner of the key, did not answer; the content of node %s may be outdated", owner, c.Node)}
 	}
 	for u, digest := range ask(c.Node) {
 		if other, ok := theirs[u]; ok && other != digest {
-			notes = append(notes, fmt.Sprintf("node %s has something else of %s than node %s, which owns the key", c.Node, ShortName(u), owner))
+			notes = append(notes, fmt.Sprintf("node %s has other content of %s than node %s, the owner of the key", c.Node, ShortName(u), owner))
 		}
 	}
 	slices.Sort(notes)

@@ -111,7 +111,7 @@ func (f *Model) Dump(ctx context.Context, key, typeURL, node, next string) (Dump
 	if next != "" {
 		var c dumpCursor
 		if err := readToken(next, &c); err != nil {
-			return Dump{}, fmt.Errorf("%s: expected the value of next from the previous page", paramPage)
+			return Dump{}, fmt.Errorf("%s: expected next of the previous page", paramPage)
 		}
 		node = c.Node
 		v.Set(paramAfter, c.After)
@@ -137,7 +137,7 @@ func (f *Model) Dump(ctx context.Context, key, typeURL, node, next string) (Dump
 		return d, nil
 	}
 	if !known {
-		return Dump{}, fmt.Errorf("node: no node of the tier is called %q", node)
+		return Dump{}, fmt.Errorf("node: the tier has no node %q", node)
 	}
 	return Dump{Silent: silent}, ErrUnknownKey
 }
@@ -160,7 +160,7 @@ func (l Local) answerDump(v url.Values) (any, error) {
 	var after place
 	if text := v.Get(paramAfter); text != "" {
 		if err := readToken(text, &after); err != nil {
-			return nil, errors.New("after: expected the value of next from the previous page")
+			return nil, errors.New("after: expected next of the previous page")
 		}
 	}
 	return l.dump(v.Get(ParamKey), v.Get(paramType), after), nil

@@ -76,7 +76,7 @@ func ParseQuery(v url.Values) (q Query, err error) {
 	if text := v.Get(paramPage); text != "" {
 		var c cursor
 		if err := readToken(text, &c); err != nil {
-			return q, fmt.Errorf("%s: expected the value of next from the previous page", paramPage)
+			return q, fmt.Errorf("%s: expected next of the previous page", paramPage)
 		}
 		q.after, q.silent = &c.After, c.Silent
 	}
@@ -106,7 +106,7 @@ func ParseStates(text string) (states []State, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		s := State(strings.ReplaceAll(strings.ToUpper(strings.TrimSpace(word)), "-", "_"))
 		if badness[s] == 0 && s != MissingResource {
-			return nil, fmt.Errorf("state: got %q, expected some of synced, stale, nacked, not_sent, unknown, missing", word)
+			return nil, fmt.Errorf("state: got %q, expected synced, stale, nacked, not_sent, unknown or missing, separated by commas", word)
 		}
 		states = append(states, s)
 	}

@@ -92,7 +92,7 @@ func (r *Rejection) String() string {
 		}
 		return text
 	}
-	return fmt.Sprintf("%s rejected by %s of %s, such as %s: %s", r.Name, count(r.Clients, "client", false), count(r.Keys, "key", r.MoreKeys), r.Client, r.Message)
+	return fmt.Sprintf("%s rejected by %s of %s, such as client %s: %s", r.Name, count(r.Clients, "client", false), count(r.Keys, "key", r.MoreKeys), r.Client, r.Message)
 }
 
 // mostCommon are the reasons of most clients.

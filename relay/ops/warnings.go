@@ -47,11 +47,11 @@ func (o *Observed) warnings(rejections []Rejection) []Warning {
 	all = append(all, o.Members.absences()...)
 	for _, m := range o.Members.Members {
 		if m.Draining {
-			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s is draining: it hands over its keys, drains its clients and exits", m.Name), "", time.Time{})
+			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s is draining: it hands over its keys, sheds its clients, and exits", m.Name), "", time.Time{})
 		}
 	}
 	for _, m := range o.Members.Strays {
-		add(levelError, "node", m.Name, fmt.Sprintf("Node %s serves clients but left the tier: check its connection to Redis", m.Name), "", time.Time{})
+		add(levelError, "node", m.Name, fmt.Sprintf("Node %s is isolated: it serves clients but has left the tier; check its connection to Redis", m.Name), "", time.Time{})
 	}
 	all = append(all, differences(o.Members)...)
 	all = append(all, o.Members.skews()...)
@@ -62,15 +62,15 @@ func (o *Observed) warnings(rejections []Rejection) []Warning {
 		rejecting += a.Sums.States[Nacked]
 	}
 	if rejecting > 0 {
-		verb := "reject"
+		verb := "have"
 		if rejecting == 1 {
-			verb = "rejects"
+			verb = "has"
 		}
 		why := make([]string, len(rejections))
 		for i := range rejections {
 			why[i] = rejections[i].String()
 		}
-		add(levelError, AboutClients, "", fmt.Sprintf("%s %s the newest configuration", count(rejecting, "client"), verb), strings.Join(why, "\n"), time.Time{})
+		add(levelError, AboutClients, "", fmt.Sprintf("%s %s rejected (NACK) the newest version", count(rejecting, "client"), verb), strings.Join(why, "\n"), time.Time{})
 	}
 	slices.SortStableFunc(all, func(a, b Warning) int { return cmp.Compare(a.Level, b.Level) })
 	return all
@@ -87,7 +87,7 @@ func silences(silent []Silent) (all []Warning) {
 	for _, s := range silent {
 		text := fmt.Sprintf("Node %s does not answer", s.Node)
 		if s.Clients > 0 {
-			text += fmt.Sprintf("; the state of its %s is unknown", count(s.Clients, "stream"))
+			text += fmt.Sprintf("; the states of its %s are unknown", count(s.Clients, "stream"))
 		}
 		all = append(all, Warning{Level: levelError, Kind: AboutSilence, Node: s.Node, Text: text, Detail: s.Error, Since: s.Since})
 	}
@@ -100,14 +100,14 @@ func (m Members) absences() (all []Warning) {
 		w := Warning{Level: levelWarning, Kind: "node", Node: one.Name, Detail: one.Error, Since: one.Heard}
 		switch {
 		case !one.Listed:
-			w.Text = fmt.Sprintf("Node %s disappeared without draining, and does not answer", one.Name)
+			w.Text = fmt.Sprintf("Node %s disappeared without draining and does not answer", one.Name)
 			if one.Clients > 0 {
-				w.Text += fmt.Sprintf("; it last had %s", count(one.Clients, "stream"))
+				w.Text += fmt.Sprintf("; last report: %s", count(one.Clients, "stream"))
 			}
 		case one.Draining:
-			w.Text = fmt.Sprintf("Node %s, which tier.nodes names, has exited", one.Name)
+			w.Text = fmt.Sprintf("Node %s of tier.nodes has exited", one.Name)
 		default:
-			w.Level, w.Text = levelError, fmt.Sprintf("Node %s, which tier.nodes names, does not answer", one.Name)
+			w.Level, w.Text = levelError, fmt.Sprintf("Node %s of tier.nodes does not answer", one.Name)
 		}
 		all = append(all, w)
 	}
@@ -118,12 +118,12 @@ func (m Members) absences() (all []Warning) {
 func differences(m Members) (all []Warning) {
 	for _, d := range m.Differences {
 		detail := strings.Join(d.Parts, ", ")
-		if m.Redis != nil && strings.Contains(detail, "upstream") {
-			detail += "; if the nodes are of two tiers, give each tier its own tier.redis.prefix"
+		if m.Redis != nil && strings.Contains(detail, "origin") {
+			detail += "; if the nodes belong to two tiers, set another tier.redis.prefix for one tier"
 		}
 		all = append(all, Warning{
 			Level: levelWarning, Kind: "differs", Node: d.Node, Since: d.Since,
-			Text:   fmt.Sprintf("Node %s has a different configuration than node %s, in settings that must be equal on all nodes", d.Node, d.From),
+			Text:   fmt.Sprintf("Node %s has a config mismatch with node %s", d.Node, d.From),
 			Detail: detail,
 		})
 	}
@@ -134,11 +134,11 @@ func differences(m Members) (all []Warning) {
 func (m Members) skews() (all []Warning) {
 	for _, s := range m.Clocks {
 		by := (time.Duration(math.Abs(s.Ahead)) * time.Second).String()
-		text := fmt.Sprintf("The clock of node %s is %s ahead of that of node %s", s.Node, by, s.From)
+		text := fmt.Sprintf("The clock of node %s is %s ahead of node %s", s.Node, by, s.From)
 		if s.Ahead < 0 {
-			text = fmt.Sprintf("The clock of node %s is %s behind that of node %s", s.Node, by, s.From)
+			text = fmt.Sprintf("The clock of node %s is %s behind node %s", s.Node, by, s.From)
 		}
-		all = append(all, Warning{Level: levelWarning, Kind: "node", Node: s.Node, Text: text, Detail: "correct it, for example with NTP", Since: s.Since})
+		all = append(all, Warning{Level: levelWarning, Kind: "node", Node: s.Node, Text: text, Detail: "synchronize the clocks, for example with NTP", Since: s.Since})
 	}
 	return all
 }
@@ -152,29 +152,29 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelError, "config", fmt.Sprintf("Node %s rejected its new configuration; the previous one stays active", a.Node), s.Refused, s.RefusedAt)
 	}
 	if fields := a.Settings.Restart; len(fields) > 0 {
-		add(levelWarning, "config", fmt.Sprintf("Node %s requires a restart for part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
+		add(levelWarning, "config", fmt.Sprintf("Node %s needs a restart for a part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
 	}
 	switch r := a.Redis; {
 	case r != nil && r.Problem != "":
-		add(levelError, "redis", fmt.Sprintf("Node %s cannot use Redis: %s; clients are still served", a.Node, r.Problem), r.Hint+"; Redis answered: "+r.Error, r.Since)
+		add(levelError, "redis", fmt.Sprintf("Node %s cannot use Redis: %s; its clients are not affected", a.Node, r.Problem), r.Hint+"; Redis answered: "+r.Error, r.Since)
 	case r != nil && !r.Up:
-		add(levelError, "redis", fmt.Sprintf("Redis is unreachable from node %s; clients are still served", a.Node), r.Error, r.Since)
+		add(levelError, "redis", fmt.Sprintf("Redis is unreachable from node %s; its clients are not affected", a.Node), r.Error, r.Since)
 	case r != nil && r.Error != "":
-		add(levelError, "redis", fmt.Sprintf("Redis rejects commands of node %s", a.Node), r.Error, r.Since)
+		add(levelError, "redis", fmt.Sprintf("Redis rejects operations of node %s", a.Node), r.Error, r.Since)
 	}
 	if len(a.Foreign) > 0 {
 		add(levelError, "redis", fmt.Sprintf("Node %s sees nodes of another tier in Redis under its own prefix", a.Node),
-			"give each tier its own tier.redis.prefix, or nodes of one tier the same token file; they are: "+strings.Join(a.Foreign, ", "), a.ForeignSince)
+			"set another tier.redis.prefix for each tier, and the same token file for all nodes of one tier; nodes of the other tier: "+strings.Join(a.Foreign, ", "), a.ForeignSince)
 	}
 	if !a.Unheard.IsZero() {
-		add(levelWarning, "node", fmt.Sprintf("Node %s cannot read the list of nodes of the tier, and uses the last known one", a.Node), "", a.Unheard)
+		add(levelWarning, "node", fmt.Sprintf("Node %s does not see changes of the tier; it uses its last list of nodes", a.Node), "", a.Unheard)
 	}
 	for _, c := range a.Certificates {
 		switch {
 		case c.Ended:
-			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s expired; clients that verify it cannot connect", a.Node, c.Use), "", c.Until)
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s has expired; connections that verify it fail", a.Node, c.Use), "", c.Until)
 		case c.Early:
-			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s is not valid before %s; clients that verify it cannot connect", a.Node, c.Use, c.From.UTC().Format(time.RFC3339)), "", time.Time{})
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s is not valid before %s; connections that verify it fail", a.Node, c.Use, c.From.UTC().Format(time.RFC3339)), "", time.Time{})
 		default:
 			add(levelWarning, "certificate", fmt.Sprintf("The certificate of node %s for %s expires at %s and has not been renewed", a.Node, c.Use, c.Until.UTC().Format(time.RFC3339)), "", time.Time{})
 		}
@@ -184,34 +184,34 @@ func (a *NodeState) warnings() (all []Warning) {
 	case !a.CutSince.IsZero():
 		text := fmt.Sprintf("Node %s cannot reach the control plane", a.Node)
 		if k.Down > 0 {
-			text += fmt.Sprintf(", and has no stream for %s; clients keep their last configuration", count(k.Down, "key"))
+			text += fmt.Sprintf(" and has no upstream stream for %s; clients keep their last configuration", count(k.Down, "key"))
 		}
 		add(levelError, aboutOrigin, text, strings.Join(a.Unreachable, "\n"), a.CutSince)
 	case k.Down == 0 && len(a.Unreachable) > 0: // by another server, or for nobody yet
 		add(levelWarning, aboutOrigin, fmt.Sprintf("Node %s cannot reach a server of the control plane", a.Node), strings.Join(a.Unreachable, "\n"), time.Time{})
 	case k.Down > 0:
-		add(levelError, aboutOrigin, fmt.Sprintf("Node %s has no stream for %s; clients keep their last configuration", a.Node, count(k.Down, "key")), k.DownError, k.DownSince)
+		add(levelError, aboutOrigin, fmt.Sprintf("Node %s has no upstream stream for %s; clients keep their last configuration", a.Node, count(k.Down, "key")), k.DownError, k.DownSince)
 	}
 	if len(a.Problems) > 0 {
-		add(levelError, "files", fmt.Sprintf("Node %s cannot use files of its directory", a.Node), strings.Join(a.Problems, "\n"), time.Time{})
+		add(levelError, "files", fmt.Sprintf("Node %s cannot use files of its upstream directory", a.Node), strings.Join(a.Problems, "\n"), time.Time{})
 	}
 	if len(a.Apart) > 0 {
-		add(levelWarning, "types", fmt.Sprintf("Clients of node %s subscribe to types that the control plane seems not to know: it ends streams that request them", a.Node), strings.Join(a.Apart, "\n"), time.Time{})
+		add(levelWarning, "types", fmt.Sprintf("Clients of node %s subscribe to types that the control plane does not seem to support; it closes streams with these types", a.Node), strings.Join(a.Apart, "\n"), time.Time{})
 	}
 	if k.Empty > 0 {
-		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no node of the tier that could be asked has it", a.Node, count(k.Empty, "key")), "", time.Time{})
+		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no other node has the configuration", a.Node, count(k.Empty, "key")), "", time.Time{})
 	}
 	if a.LastGood != "" {
-		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_known_good.directory or tier.redis", a.Node), a.LastGood, a.LastGoodSince)
+		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write last known good; check last_known_good.directory or tier.redis. After a restart without a control plane, the node would serve an older state", a.Node), a.LastGood, a.LastGoodSince)
 	}
 	if k.Stale > 0 {
-		add(levelWarning, "stale", fmt.Sprintf("Node %s serves the last known good state of %s, which the control plane has not confirmed", a.Node, count(k.Stale, "key")), "", time.Time{})
+		add(levelWarning, "stale", fmt.Sprintf("Node %s serves last known good for %s; the control plane has not confirmed it", a.Node, count(k.Stale, "key")), "", time.Time{})
 	}
 	if k.Held > 0 {
-		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; 'xdsrelay release KEY' does them", a.Node, count(k.Held, "key")), "", time.Time{})
+		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; approve them with 'xdsrelay removals approve KEY'", a.Node, count(k.Held, "key")), "", time.Time{})
 	}
 	if a.NotReady != "" && a.NotReady != "draining" {
-		add(levelError, "node", fmt.Sprintf("Node %s is not ready for clients", a.Node), a.NotReady, time.Time{})
+		add(levelError, "node", fmt.Sprintf("Node %s is not ready", a.Node), a.NotReady, time.Time{})
 	}
 	return all
 }

@@ -344,7 +344,7 @@ func (c *clocks) wrong() map[string]time.Duration {
 }
 
 // skewLine is what a node says of a clock that differs.
-var skewLine = regexp.MustCompile(`The clock of node (\S+) is (\S+) (ahead of|behind) that of node`)
+var skewLine = regexp.MustCompile(`The clock of node (\S+) is (\S+) (ahead of|behind) node`)
 
 // skewed are the nodes of which a page says that their clocks differ, and by how much they are ahead.
 func skewed(page string) map[string]time.Duration {

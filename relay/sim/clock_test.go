@@ -46,10 +46,10 @@ func TestClock(t *testing.T) {
 // how much, and no other.
 func TestJudgeClocks(t *testing.T) {
 	const (
-		right  = "The clock of node n0 is 1m0s ahead of that of node n1, for 3s"
-		less   = "The clock of node n0 is 59s ahead of that of node n1"
-		behind = "The clock of node n0 is 1m0s behind that of node n1"
-		other  = "The clock of node n1 is 9s behind that of node n0"
+		right  = "The clock of node n0 is 1m0s ahead of node n1 (for 3s)"
+		less   = "The clock of node n0 is 59s ahead of node n1"
+		behind = "The clock of node n0 is 1m0s behind node n1"
+		other  = "The clock of node n1 is 9s behind node n0"
 	)
 	for said, want := range map[string]int{right: 0, less: 0, "": 1, behind: 1, right + "\n" + other: 1, other: 2} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ export function config({ live, levels }) {
     el('section', { class: 'card', 'data-key': 'origins', 'aria-labelledby': 'h-origins' }, el('header', {}, el('h2', { id: 'h-origins' }, 'Origins'), el('p', { class: 'soft small' }, `of ${live.self}`)),
       table('Origins', [{ title: 'Origin' }, { title: 'Kind' }, { title: 'Where' }, { title: 'Speaks' }, { title: 'Types' }, { title: 'Problems' }], live.origins.map((o) => ({ key: o.name, cells: [o.name, o.kind, el('span', { class: 'mono' }, o.where.join(', ')), o.variant, (o.types ?? []).join(', '),
         o.problems?.length ? el('ul', { class: 'reason' }, o.problems.map((p) => el('li', { 'data-key': p }, p))) : null] })), { class: 'cards' })),
-    levels ? el('section', { class: 'card', 'data-key': 'levels', 'aria-labelledby': 'h-levels' }, el('header', {}, el('h2', { id: 'h-levels' }, 'Log levels'), el('p', { class: 'soft small' }, `of ${live.self}; xdsrelay log changes them`)),
+    levels ? el('section', { class: 'card', 'data-key': 'levels', 'aria-labelledby': 'h-levels' }, el('header', {}, el('h2', { id: 'h-levels' }, 'Log levels'), el('p', { class: 'soft small' }, `of ${live.self}; xdsrelay log-level changes them`)),
       el('dl', { class: 'facts' }, Object.entries(levels).sort().map(([part, level]) => el('div', { 'data-key': part }, el('dt', {}, part || 'all others'), el('dd', {}, level))))) : null,
   ];
 }
