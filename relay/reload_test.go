@@ -165,7 +165,7 @@ func TestReload(t *testing.T) {
 // one last did.
 func TestReloadMetrics(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Addresses = []string{"127.0.0.1:1"}
+	cfg.Upstream.Addresses = []string{"127.0.0.1:1"}
 	var mistake error
 	n := startWith(t, cfg, relay.Options{Source: relay.Source{Load: func() (*config.Config, error) {
 		c := *cfg

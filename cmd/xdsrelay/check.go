@@ -32,7 +32,8 @@ func (a *app) newConfigValidateCmd() *cobra.Command {
 			"  xdsrelay config validate -c relay.yaml --connect",
 		Args: cobra.NoArgs,
 		RunE: a.action(func(cmd *cobra.Command, _ []string) error {
-			cfg, err := load(config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true})
+			in := config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true}
+			cfg, err := load(in)
 			if err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ func (a *app) newConfigValidateCmd() *cobra.Command {
 }
 
 // whereIs returns the address of an upstream.
-func whereIs(o config.Origin) string {
+func whereIs(o config.Upstream) string {
 	if o.Directory != "" {
 		return "directory " + o.Directory
 	}
@@ -119,13 +120,16 @@ func (a *app) printSummary(file string, cfg *config.Config) {
 	if cfg.REST.Address != "" {
 		fmt.Fprintf(w, "  polling clients\t%s\n", howToConnect(cfg.REST.Address, cfg.REST.TLS))
 	}
-	fmt.Fprintf(w, "  upstream\t%s\n", whereIs(cfg.Origin))
-	for _, o := range cfg.Origins {
+	for i, o := range cfg.AllUpstreams() {
 		serves := slices.Clone(o.Types)
 		for _, a := range o.Authorities {
 			serves = append(serves, "xdstp://"+a+"/")
 		}
-		fmt.Fprintf(w, "  upstream %s\t%s for %s\n", o.Name, whereIs(o.Origin), strings.Join(serves, ", "))
+		only := ""
+		if i > 0 {
+			only = " for " + strings.Join(serves, ", ")
+		}
+		fmt.Fprintf(w, "  %s\t%s%s\n", labeled("upstream", o.Name), whereIs(o.Upstream), only)
 	}
 	for i, rule := range cfg.Aggregation.Rules {
 		label, match := "", rule.Match
@@ -139,8 +143,8 @@ func (a *app) printSummary(file string, cfg *config.Config) {
 	}
 	if t := cfg.Tier; t.On() {
 		by := "Redis" // not the URL, which may hold a password
-		if len(t.Members) > 0 {
-			by = strings.Join(t.Members, ", ")
+		if len(t.Nodes) > 0 {
+			by = strings.Join(t.Nodes, ", ")
 		}
 		fmt.Fprintf(w, "  tier\t%s; peer address %s\n", by, t.Peer.Address)
 	}

@@ -12,12 +12,11 @@ import (
 
 // newConfigCmd is about configuration files.
 func (a *app) newConfigCmd() *cobra.Command {
-	cmd := newParentCmd("config", "Validate configuration files and document their fields", a.newConfigValidateCmd(), a.newConfigEnvCmd())
+	cmd := newParentCmd("config", "Validate configuration files and document their fields", a.newConfigValidateCmd(), a.newConfigDefaultCmd(), a.newConfigEnvCmd())
 	for _, p := range []struct {
 		name, short string
 		text        func() string
 	}{
-		{"default", "Print a configuration file with all fields, comments and defaults", config.DefaultYAML},
 		{"schema", "Print the JSON Schema of configuration files, for editors", func() string { return string(config.Schema()) }},
 		{"doc", "Print the reference of all fields in Markdown", config.Doc},
 	} {
@@ -29,6 +28,24 @@ func (a *app) newConfigCmd() *cobra.Command {
 			}),
 		})
 	}
+	return cmd
+}
+
+// newConfigDefaultCmd prints a file to start from.
+func (a *app) newConfigDefaultCmd() *cobra.Command {
+	minimal := false
+	cmd := &cobra.Command{
+		Use: "default", Short: "Print a configuration file with all fields, comments and defaults", Args: cobra.NoArgs,
+		RunE: a.action(func(*cobra.Command, []string) error {
+			text := config.DefaultYAML()
+			if minimal {
+				text = config.MinimalYAML()
+			}
+			_, err := io.WriteString(a.stdout, text)
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&minimal, "minimal", false, "print only the fields that most users set")
 	return cmd
 }
 

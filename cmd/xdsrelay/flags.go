@@ -19,16 +19,16 @@ type setting struct{ name, field, value, help string }
 // settings are the flags of run and config validate for a quick start without a file. Their values
 // are texts, so that errors use the words of the configuration.
 var settings = []setting{
-	{"listen", "listen.address", "ADDR", "address for xDS clients, as host:port or unix:PATH"},
-	{"tls-cert", "listen.tls.cert_file", "FILE", "certificate of the port for clients, which enables TLS; requires --tls-key"},
-	{"tls-key", "listen.tls.key_file", "FILE", "private key of the certificate in --tls-cert"},
-	{"authorize", "authorize", "any", "accept every client whose certificate is valid; rules need a file"},
-	{"tls-ca", "listen.tls.ca_file", "FILE", "CA certificates for client certificates, which clients must then present"},
-	{"upstream", "origin", "ADDR|DIR", "control plane as host:port (several separated by commas), or a directory of resources"},
-	{"upstream-tls-ca", "origin.tls.ca_file", "FILE", "CA certificates that verify the control plane; enables TLS to it"},
-	{"upstream-tls-cert", "origin.tls.cert_file", "FILE", "client certificate for the control plane; requires --upstream-tls-key"},
-	{"upstream-tls-key", "origin.tls.key_file", "FILE", "private key of the certificate in --upstream-tls-cert"},
-	{"upstream-variant", "origin.variant", "sotw|delta", "xDS variant of the streams to the control plane"},
+	{"listen", "listener.address", "ADDR", "address for xDS clients, as host:port or unix:PATH"},
+	{"tls-cert", "listener.tls.cert_file", "FILE", "certificate of the port for clients, which enables TLS; requires --tls-key"},
+	{"tls-key", "listener.tls.key_file", "FILE", "private key of the certificate in --tls-cert"},
+	{"authorize", "authorization.allow_any", "any", "accept every client whose certificate is valid; rules need a file"},
+	{"tls-ca", "listener.tls.ca_file", "FILE", "CA certificates for client certificates, which clients must then present"},
+	{"upstream", "upstream", "ADDR|DIR", "control plane as host:port (several separated by commas), or a directory of resources"},
+	{"upstream-tls-ca", "upstream.tls.ca_file", "FILE", "CA certificates that verify the control plane; enables TLS to it"},
+	{"upstream-tls-cert", "upstream.tls.cert_file", "FILE", "client certificate for the control plane; requires --upstream-tls-key"},
+	{"upstream-tls-key", "upstream.tls.key_file", "FILE", "private key of the certificate in --upstream-tls-cert"},
+	{"upstream-variant", "upstream.variant", "sotw|delta", "xDS variant of the streams to the control plane"},
 	{keyFlag, "aggregation.rules", "CEL", "expression over node and peer that computes the aggregation key; replaces all rules"},
 	{"admin", "admin.address", "ADDR", "address of the admin port, as host:port; empty disables the port"},
 	{"name", "node.name", "NAME", "name of the node, unique in its tier (default: the host name)"},
@@ -127,6 +127,14 @@ func readSettings(flags *pflag.FlagSet, only ...string) []config.Flag {
 		out = append(out, config.Flag{Name: "--plaintext", Field: "listener.allow_plaintext", Value: f.Value.String()})
 	}
 	return out
+}
+
+// readAuthorize takes the word any, which replaces all rules.
+func readAuthorize(value string) config.Flag {
+	if value == "any" {
+		value = "true"
+	}
+	return config.Flag{Name: "--authorize", Field: "authorization.allow_any", Value: value}
 }
 
 // readUpstream distinguishes a directory from addresses, and clears the field of the other in the file.

@@ -50,7 +50,7 @@ func (a *app) migrate(names []string) error {
 		fmt.Fprintf(a.stderr, "%s\n", w)
 	}
 	// Only a valid result is printed.
-	_, err = config.Load(config.Input{File: "the result", Data: res.Text, WithoutOrigin: !res.Origin})
+	_, err = config.Load(config.Input{File: "the result", Data: res.Text, WithoutUpstream: !res.Origin})
 	if wrong, ok := errors.AsType[*config.Error](err); ok {
 		return errors.New("xdsrelay has no equivalent configuration:\n" + wrong.Error()) // not a mistake of the user
 	} else if err != nil {

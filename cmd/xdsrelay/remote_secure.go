@@ -90,7 +90,7 @@ func (t *target) tls() (*tls.Config, error) {
 		}
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		return nil, usageError{errors.New("--admin-cert and --admin-key belong together: set both, or neither")}
+		return nil, usageError{errors.New("--admin-cert and --admin-key are required together: set both or neither")}
 	}
 	if t.CertFile != "" {
 		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)

@@ -64,7 +64,7 @@ func (a Access) trusted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.StillTrusted(r); err != nil {
 			if a.Refused != nil {
-				a.Refused(r, "the certificate is no longer trusted: "+err.Error())
+				a.Refused(r, ReasonUntrusted, "the certificate is no longer trusted: "+err.Error())
 			}
 			w.Header().Set("Connection", "close") // another one may come with a better certificate
 			http.Error(w, "the certificate of this connection is no longer trusted", http.StatusForbidden)
@@ -82,7 +82,7 @@ func (a Access) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		is := a.roleOf(r)
 		if is == noRole && !open[r.URL.Path] {
-			a.refuse(w, r, http.StatusUnauthorized, "no valid token: programs send it in the header Authorization (scheme Bearer), browsers as the password")
+			a.refuse(w, r, http.StatusUnauthorized, ReasonToken, "no valid token: programs send it in the header Authorization (scheme Bearer), browsers as the password")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), roleKey{}, is)))
@@ -126,7 +126,7 @@ func (a Access) operators(next http.HandlerFunc) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		if is, _ := r.Context().Value(roleKey{}).(role); is != operator {
-			a.refuse(w, r, http.StatusForbidden, "the token allows reading only; this request needs the token of an operator")
+			a.refuse(w, r, http.StatusForbidden, ReasonReadOnly, "the token allows reading only; this request needs the token of an operator")
 			return
 		}
 		next(w, r)

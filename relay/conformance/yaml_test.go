@@ -16,6 +16,14 @@ func mergeYAML(base, more string) ([]byte, error) {
 	if err := yaml.Unmarshal([]byte(more), &b); err != nil {
 		return nil, err
 	}
+	// The section upstream is the shorthand for the first of a list.
+	if list, ok := b["upstreams"].([]any); ok && len(list) > 0 {
+		first, _ := list[0].(map[string]any)
+		base, _ := a["upstream"].(map[string]any)
+		delete(a, "upstream")
+		merge(base, first)
+		list[0] = base
+	}
 	merge(a, b)
 	return yaml.Marshal(a)
 }

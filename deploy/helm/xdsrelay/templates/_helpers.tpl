@@ -158,9 +158,9 @@ log:
 with config.listeners the port of the chart is the first of the list. */}}
 {{- define "xdsrelay.config" -}}
 {{- $all := mergeOverwrite (fromYaml (include "xdsrelay.known" .)) (deepCopy .Values.config) -}}
-{{- if .Values.config.listeners -}}
+{{- with dig "listeners" list .Values.config -}}
 {{- $own := merge (dict "name" "default") $all.listener -}}
-{{- $all = set (unset $all "listener") "listeners" (prepend .Values.config.listeners $own) -}}
+{{- $_ := set (unset $all "listener") "listeners" (prepend . $own) -}}
 {{- end -}}
 {{- toYaml $all -}}
 {{- end -}}
@@ -173,7 +173,7 @@ which move no client that is there. */}}
 
 {{/* What cannot work is said before anything is installed. */}}
 {{- define "xdsrelay.check" -}}
-{{- if and (not .Values.existingConfigMap) (not .Values.config.upstreams) (not (dig "upstream" "addresses" "" .Values.config)) (not (dig "upstream" "directory" "" .Values.config)) -}}
+{{- if and (not .Values.existingConfigMap) (not (dig "upstreams" list .Values.config)) (not (dig "upstream" "addresses" "" .Values.config)) (not (dig "upstream" "directory" "" .Values.config)) -}}
 {{- fail "config.upstream has to name the control plane: --set 'config.upstream.addresses={control-plane.example:18000}'" -}}
 {{- end -}}
 {{- if hasKey .Values.config "drain" -}}
