@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/limit"
-	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"

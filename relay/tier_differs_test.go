@@ -50,7 +50,7 @@ func TestNodesThatDiffer(t *testing.T) {
 				cfg.Upstream.Addresses = append(cfg.Upstream.Addresses, "127.0.0.1:99")
 			}
 		})
-		const want = "warning Node a has a config mismatch with node b: aggregation, origin.addresses"
+		const want = "warning Node a has a config mismatch with node b: aggregation, upstream.addresses"
 		for _, node := range []string{"a", "c"} {
 			xdstest.Eventually(t, "the difference to be told", func() bool {
 				_, wrong := w.nodesNow(node)

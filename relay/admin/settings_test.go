@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 		a := ask(http.MethodPost, "/config/reload", RequestHeader, "1")
 		return a.code, a.text
 	}
-	if code, text := order(); code != http.StatusOK || !strings.Contains(text, "effective after a restart: listen.address") || strings.Contains(text, "rejected") {
+	if code, text := order(); code != http.StatusOK || !strings.Contains(text, "effective after a restart: listener.address") || strings.Contains(text, "rejected") {
 		t.Errorf("%d %s", code, text)
 	}
 	err = errors.New("the configuration comes from nowhere")

@@ -22,7 +22,7 @@ import (
 )
 
 // TestAttacksOverTLS is [TestAttacks] for a port with mutual TLS and rules of
-// authorize: by clients without a good certificate, and by those with one that is good
+// authorization: by clients without a good certificate, and by those with one that is good
 // for a single key.
 func TestAttacksOverTLS(t *testing.T) {
 	mesh := xdstest.NewAuthority(t, "mesh")

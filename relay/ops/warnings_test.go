@@ -61,7 +61,7 @@ func TestWarnings(t *testing.T) {
 		"warning node Node g of tier.nodes has exited | refused",
 		"warning node Node b is draining: it hands over its keys, sheds its clients, and exits | ",
 		"warning differs Node b has a config mismatch with node a | authorize, origin",
-		"warning config Node a needs a restart for a part of its configuration | listen.address",
+		"warning config Node a needs a restart for a part of its configuration | listener.address",
 		"warning node Node a does not see changes of the tier; it uses its last list of nodes | ",
 		"warning stale Node a serves last known good for 1 key; the control plane has not confirmed it | ",
 		"warning held Node a holds back removals of 3 keys; approve them with 'xdsrelay removals approve KEY' | ",
