@@ -74,9 +74,9 @@ func TestUsage(t *testing.T) {
 		{"config validate", 2, "xdsrelay: required flag(s) \"config\" not set\nSee 'xdsrelay config validate --help'.\n"},
 		{"explain", 2, "xdsrelay: required flag(s) \"node-file\" not set\nSee 'xdsrelay explain --help'.\n"},
 		{"config nope", 2, "xdsrelay: unknown command"},
-		{"run", 2, "xdsrelay: the configuration has 1 error:\norigin: names no source of configuration"},
+		{"run", 2, "xdsrelay: the configuration has 1 error:\nupstream: has no source of configuration"},
 		{"run -c /nowhere.yaml", 2, "xdsrelay: configuration file: open /nowhere.yaml: no such file or directory\n"},
-		{"run -c " + broken, 2, "xdsrelay: the configuration has 1 error:\n" + broken + ":2:3: listen.addrress: unknown field; did you mean address?\n    2 |   addrress: x\n      |   ^~~~~~~~\n"},
+		{"run -c " + broken, 2, "xdsrelay: the configuration has 1 error:\n" + broken + ":2:3: listener.addrress: unknown field; did you mean address?\n    2 |   addrress: x\n      |   ^~~~~~~~\n"},
 		{"config validate -c " + broken, 2, "xdsrelay: the configuration has 1 error:\n"},
 		{"run --upstream " + empty + " --linger 5", 2, "xdsrelay: the configuration has 1 error:\n--linger: cache.linger: got \"5\", expected a duration"},
 		{"run --upstream " + empty + " --key-expression node.clustr --upstream-variant x", 2, "xdsrelay: the configuration has 2 errors:\n"},
@@ -95,9 +95,9 @@ func TestUsage(t *testing.T) {
 		{"explain --offline --node-file " + writeFile(t, "bad.yaml", "node: [\n"), 2, "xdsrelay: node file: is neither JSON nor YAML: "},
 		{"explain --offline --node-file " + bomb, 2, "xdsrelay: node file: is neither JSON nor YAML: line "},
 		{"explain --offline --node-file " + deep, 2, "xdsrelay: node file: is neither JSON nor YAML: line 1, column 1: nested more than"},
-		{"explain --offline --node-file " + documents, 2, "xdsrelay: node file: is neither JSON nor YAML: line 18, column 1: one more YAML document"},
+		{"explain --offline --node-file " + documents, 2, "xdsrelay: node file: is neither JSON nor YAML: line 18, column 1: a second YAML document"},
 		{"migrate " + deep, 2, "xdsrelay: " + deep + ":1:1: nested more than"},
-		{"migrate " + documents, 2, "xdsrelay: " + documents + ":18:1: one more YAML document begins here"},
+		{"migrate " + documents, 2, "xdsrelay: " + documents + ":18:1: a second YAML document begins here"},
 		{"explain --offline --node-file " + writeFile(t, "bad.bin", "\xff\x00"), 2, "xdsrelay: node file: is not text, expected JSON or YAML\n"},
 		{"explain --offline --node-file " + node + " --key-expression node.metadata.team", 1, "xdsrelay: the client is refused\n"},
 		{"explain --offline --node-file " + node + " --key-expression 1", 2, "xdsrelay: the configuration has 1 error:\n--key-expression: aggregation.rules[0].key: "},
@@ -121,12 +121,12 @@ func TestUsage(t *testing.T) {
 
 // TestCheckTier holds what is said of a tier, and that it is no secret.
 func TestCheckTier(t *testing.T) {
-	file := writeFile(t, "relay.yaml", "origin: {directory: "+t.TempDir()+"}\nnode: {name: a}\n")
+	file := writeFile(t, "relay.yaml", "upstream: {directory: "+t.TempDir()+"}\nnode: {name: a}\n")
 	args := []string{"config", "validate", "-c", file, "--peer", "127.0.0.1:1", "--redis", "redis://me:secret@127.0.0.1:2"}
 	if code, stdout, stderr := command(t, args...); code != 0 || !strings.Contains(stdout, "  tier      Redis; peer address 127.0.0.1:1\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
-	file = writeFile(t, "list.yaml", "origin: {directory: "+t.TempDir()+"}\nnode: {name: a}\ntier: {members: ['a=127.0.0.1:1', 'b=127.0.0.1:2'], peer: {address: '127.0.0.1:1'}}\n")
+	file = writeFile(t, "list.yaml", "upstream: {directory: "+t.TempDir()+"}\nnode: {name: a}\ntier: {nodes: ['a=127.0.0.1:1', 'b=127.0.0.1:2'], peer: {address: '127.0.0.1:1'}}\n")
 	if code, stdout, stderr := command(t, "config", "validate", "-c", file); code != 0 || !strings.Contains(stdout, "  tier      a=127.0.0.1:1, b=127.0.0.1:2; peer address 127.0.0.1:1\n") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}

@@ -68,7 +68,7 @@ func TestProductionFile(t *testing.T) {
 		"control-plane.example:18000", controlPlane.address(t, "xds"),
 		`":18000"`, `"127.0.0.1:0"`, `"127.0.0.1:19000"`, `"127.0.0.1:0"`, `":19001"`, `"127.0.0.1:0"`,
 	).Replace(string(text))))
-	if code, stdout, stderr := command(t, "check", "-c", file, "--connect"); code != 0 || strings.Contains(stderr, "warning") {
+	if code, stdout, stderr := command(t, "config", "validate", "-c", file, "--connect"); code != 0 || strings.Contains(stderr, "warning") {
 		t.Fatalf("check: %d\n%s%s", code, stdout, stderr)
 	}
 

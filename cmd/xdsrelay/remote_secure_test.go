@@ -43,7 +43,7 @@ admin: {address: "127.0.0.1:0", token_file: TOKEN, tls: {cert_file: CERT, key_fi
 		{"nodes --admin " + at + shown, 2, "", "need TLS: use --admin https://"},
 		{"nodes --admin relay.example:1 --admin-token-file " + token, 2, "", "the token would be sent to relay.example:1 in plaintext"},
 		{"nodes --admin https://" + at + " --admin-ca " + nothing, 2, "", "contains no certificate"},
-		{"nodes --admin https://" + at + " --admin-cert " + cert, 2, "", "belong together"},
+		{"nodes --admin https://" + at + " --admin-cert " + cert, 2, "", "are required together"},
 		{"nodes --admin https://" + at + " --admin-token-file /nowhere", 2, "", "--admin-token-file: open /nowhere"},
 		{"nodes --admin https://u:p@" + at, 2, "", "expected host:port"},
 		{"drain --admin https://" + at + shown + " --admin-token-file " + token, 0, "and exits", ""},

@@ -87,7 +87,7 @@ func TestOrderOfLevels(t *testing.T) {
 		}
 	}))
 	defer node.Close()
-	code, _, stderr := command(t, "log-level", "redis=debug", "origin=info", "--admin", strings.TrimPrefix(node.URL, "http://"))
+	code, _, stderr := command(t, "log-level", "redis=debug", "upstream=info", "--admin", strings.TrimPrefix(node.URL, "http://"))
 	if code != exitError || len(asked) != 1 || !strings.Contains(stderr, "no part of the log") {
 		t.Errorf("exit code %d, asked about %q: %s", code, asked, stderr)
 	}
