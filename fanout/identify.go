@@ -27,7 +27,7 @@ var nodeDescriptor = (*corev3.Node)(nil).ProtoReflect().Descriptor()
 const FirstBytes = transport.FirstBytes
 
 // authorizeEarly decides from b, the beginning of a first request, whether its client may send the
-// rest: if rules of authorize are in force, they must allow what has arrived of the Node, which is
+// rest: if authorization rules are in force, they must allow what has arrived of the Node, which is
 // field number. The complete Node is authorized again later.
 func (s *Server) authorizeEarly(c *caller, b []byte, size int, number protowire.Number) error {
 	raw, nodeSize, err := resource.NodeIn(b, number)
@@ -47,7 +47,7 @@ func (s *Server) authorizeEarly(c *caller, b []byte, size int, number protowire.
 	return s.authorizeNode(policy, raw, c.call.Identity())
 }
 
-// authorizeNode applies the rules of authorize to the fields that they read of a Node, whose end
+// authorizeNode applies the authorization rules to the fields that they read of a Node, whose end
 // may be missing. It decodes no other fields.
 func (s *Server) authorizeNode(policy *authorize.Policy, raw []byte, by authz.Client) error {
 	claim := resource.FieldsOf(raw, policy.Reads().Numbers()|nodeNameFields)

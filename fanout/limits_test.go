@@ -278,7 +278,7 @@ func TestHeldIsBounded(t *testing.T) {
 	for i := range 4 {
 		holds(i + 1)
 	}
-	refusedWith(t, s, codes.ResourceExhausted, "of what one stream says it holds: the limit is 131072 (limits.max_request_size)")
+	refusedWith(t, s, codes.ResourceExhausted, "of names and versions that one stream reports in initial_resource_versions: the limit is 131072 (limits.max_request_size)")
 }
 
 // TestLongNames: a name cannot be so long that hashing it delays other clients of the type, in

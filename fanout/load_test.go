@@ -260,7 +260,7 @@ func TestLoadRefusals(t *testing.T) {
 // plane, or with one that refuses them before or after the client connects.
 func TestLoadUnimplemented(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		loadRefused(t, newWorld(t).conn.OpenLoad(), codes.Unimplemented, "takes no load reports")
+		loadRefused(t, newWorld(t).conn.OpenLoad(), codes.Unimplemented, "accepts no load reports")
 		w := newLoadWorld(t)
 		s := w.open(w.conn)
 		o := w.outlet()

@@ -117,7 +117,7 @@ func TestPartsOfSotW(t *testing.T) {
 			t.Errorf("all came in %d frame", n)
 		}
 		s.Quiet(t, short)
-		if n := log.count("cannot be divided"); n != 0 {
+		if n := log.count("cannot be split"); n != 0 {
 			t.Errorf("%d alarms for what was divided", n)
 		}
 		s.Subscribe(lds)
@@ -126,7 +126,7 @@ func TestPartsOfSotW(t *testing.T) {
 			w.serve("", lds, listener("a", v), listener("b", v), listener("c", v), listener("d", v))
 			s.Ack(has(t, s.Recv(t), "a", "b", "c", "d"))
 		}
-		if n := log.count("cannot be divided"); n != 1 {
+		if n := log.count("cannot be split"); n != 1 {
 			t.Errorf("%d alarms for what could not be divided, expected 1", n)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 // the checks are spread like the times at which clients connected.
 
 // errRulesChanged ends a stream if too little of its Node is kept for the new rules.
-var errRulesChanged = status.Error(codes.Unavailable, "the rules of authorize changed, and read fields of this stream's first request that the node did not keep: reconnect")
+var errRulesChanged = status.Error(codes.Unavailable, "the authorization rules changed, and read fields of this stream's first request that the node did not keep: reconnect")
 
 // Bounds of recheckPause.
 const (

@@ -287,7 +287,7 @@ func TestWhatRulesReadIsKept(t *testing.T) {
 		s.Quiet(t, time.Minute)
 		w.rule(t, authorize.Rule{Match: `peer.authenticated && node.metadata.team.size > 2`})
 		w.srv.Recheck()
-		if st := s.ExpectClosed(t); st.Code() != codes.Unavailable || !strings.Contains(st.Message(), "connect again") {
+		if st := s.ExpectClosed(t); st.Code() != codes.Unavailable || !strings.Contains(st.Message(), "reconnect") {
 			t.Errorf("%v", st)
 		}
 	})

@@ -197,7 +197,7 @@ func TestNoStateAndNoOrigin(t *testing.T) {
 		known.Subscribe(eds, "a")
 		saved, lost := w.open(delta), w.open(delta)
 		lost.Subscribe(eds, "a")
-		refusedWith(t, lost, codes.Unavailable, "cannot be reached")
+		refusedWith(t, lost, codes.Unavailable, "is unreachable")
 		failed := known.Recv(t)
 		if has(t, failed); len(failed.Errors) != 1 || failed.TypeURL != eds {
 			t.Fatalf("expected an error for what cannot be asked: %v", failed)

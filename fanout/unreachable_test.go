@@ -26,7 +26,7 @@ func TestNothingToAnswerIsNoAnswer(t *testing.T) {
 		served.Resume(cds, f.Version, nil)
 		lost.Resume(cds, f.Version, nil)
 		lost.Subscribe(eds, "a")
-		refusedWith(t, lost, codes.Unavailable, "cannot be reached")
+		refusedWith(t, lost, codes.Unavailable, "is unreachable")
 		served.Quiet(t, short)
 		served.Subscribe(cds, "a")
 		has(t, served.Recv(t), "a")
@@ -45,6 +45,6 @@ func TestNoStateAndNoOriginOfTheWildcard(t *testing.T) {
 		lost := w.open(delta)
 		lost.Subscribe(cds)
 		lost.Quiet(t, short)
-		refusedWith(t, lost, codes.Unavailable, "cannot be reached")
+		refusedWith(t, lost, codes.Unavailable, "is unreachable")
 	})
 }

@@ -165,7 +165,7 @@ func TestVersionsDoNotMix(t *testing.T) {
 		}
 		off := newWorld(t).open(true) // also if version 2 is not served
 		off.Subscribe(resource.ClusterV2URL)
-		refusedWith(t, off, codes.InvalidArgument, "version 2")
+		refusedWith(t, off, codes.InvalidArgument, "xDS v2")
 	})
 }
 

@@ -435,7 +435,7 @@ func TestCanariesInFiles(t *testing.T) {
 		}
 		xdstest.Eventually(t, fmt.Sprintf("%d types are kept", kept), func() bool {
 			files, _ := filepath.Glob(filepath.Join(dir, "*.good"))
-			return len(files) == kept && log.count("not kept as last known good state") == refused
+			return len(files) == kept && log.count("not stored as last known good") == refused
 		})
 		n.stop()
 		n.ended(t)

@@ -26,7 +26,7 @@ func TestCompressedRequests(t *testing.T) {
 	for _, v := range append(xdstest.Variants(xdstest.SecretType), xdstest.Variant{}) {
 		s := c.Open(v)
 		s.Subscribe(xdstest.SecretType, "s")
-		if st := s.ExpectClosed(t); st.Code() != codes.Unimplemented || !strings.Contains(st.Message(), `requests in the encoding "gzip" are not taken`) {
+		if st := s.ExpectClosed(t); st.Code() != codes.Unimplemented || !strings.Contains(st.Message(), `requests in the encoding "gzip" are not accepted`) {
 			t.Errorf("%v: %v", v, st)
 		}
 	}
@@ -36,7 +36,7 @@ func TestCompressedRequests(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := healthpb.NewHealthClient(c.ClientConn()).Check(t.Context(), bomb)
 	runtime.ReadMemStats(&after)
-	if !strings.Contains(status.Convert(err).Message(), "are not taken") {
+	if !strings.Contains(status.Convert(err).Message(), "are not accepted") {
 		t.Errorf("a unary call: %v", err)
 	}
 	// The client itself makes it whole twice.

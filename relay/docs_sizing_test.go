@@ -37,7 +37,7 @@ func TestSizingAddsUp(t *testing.T) {
 	for _, m := range cores.FindAllStringSubmatch(string(text), -1) {
 		same(m[0], number(m[1]), number(m[2])/(number(m[3])*number(m[4])*1e-6))
 	}
-	memory := regexp.MustCompile(`\| (\d+) GiB \| ([\d,]+) \| \(2/3 × (\d+) GiB − (\d+) MiB\) / (\d+) KiB.*`)
+	memory := regexp.MustCompile(`\| (\d+) GiB \| ([\d,]+) \| [\d,]+ \| \(2/3 × (\d+) GiB − (\d+) MiB\) / (\d+) KiB.*`)
 	for _, m := range memory.FindAllStringSubmatch(string(text), -1) {
 		if m[1] != m[3] {
 			t.Errorf("%s: two limits", m[0])

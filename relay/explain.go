@@ -20,7 +20,7 @@ import (
 // aggregation key. Its String is a table for a terminal.
 type KeyExplanation struct {
 	aggregation.Explanation
-	// Access is what the rules of authorize say.
+	// Access is what the authorization rules say.
 	Access authorize.Explanation
 }
 

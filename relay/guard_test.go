@@ -88,8 +88,8 @@ func TestHeldRemovalsAreShown(t *testing.T) {
 		t.Errorf("the page of keys does not show them:\n%s", keys)
 	}
 	// Clients do not wait for the log.
-	xdstest.Eventually(t, "a line in the log", func() bool { return log.count("removals are held back") > 0 })
-	if got := log.count("removals are held back"); got != 1 {
+	xdstest.Eventually(t, "a line in the log", func() bool { return log.count("removal guard engaged") > 0 })
+	if got := log.count("removal guard engaged"); got != 1 {
 		t.Errorf("%d lines in the log", got)
 	}
 }

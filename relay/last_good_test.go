@@ -207,7 +207,7 @@ func restartWithoutOrigin(t *testing.T, variant config.Variant) {
 	for _, c := range old.all {
 		c.WaitFor(t, "the new node", c.Connected)
 	}
-	if _, page := second.get(t, "/debug/keys"); !strings.Contains(page, "stale") {
+	if _, page := second.get(t, "/debug/keys"); !strings.Contains(page, "last known good") {
 		t.Errorf("the page of keys does not say that it is stale:\n%s", page)
 	}
 	if _, metrics := second.get(t, "/metrics"); !strings.Contains(metrics, "xdsrelay_last_known_good_unconfirmed_keys 1") {

@@ -218,7 +218,7 @@ func TestTrustWithdrawn(t *testing.T) {
 	}
 }
 
-// TestResumedClient: rules of authorize apply to the certificate behind a resumed TLS session, and
+// TestResumedClient: authorization rules apply to the certificate behind a resumed TLS session, and
 // the stream ends when its authority is withdrawn; a ticket of before lets nobody in then.
 func TestResumedClient(t *testing.T) {
 	t.Parallel()

@@ -234,7 +234,7 @@ func TestReloadBeforeRun(t *testing.T) {
 	})
 }
 
-// TestReloadWithPorts: rules of authorize are in force together with the ports for which
+// TestReloadWithPorts: authorization rules are in force together with the ports for which
 // they are written: where these wait for a restart, the rules do. Others count at once.
 func TestReloadWithPorts(t *testing.T) {
 	mesh := xdstest.NewAuthority(t, "mesh")

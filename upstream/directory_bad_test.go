@@ -34,7 +34,7 @@ func TestDirectoryBadFile(t *testing.T) {
 	if n := b.fileErrors(); n != 1 {
 		t.Errorf("%d errors counted, expected 1", n)
 	}
-	if n := strings.Count(b.log.String(), "cannot be used"); n != 1 {
+	if n := strings.Count(b.log.String(), "is unusable"); n != 1 {
 		t.Errorf("%d log lines about the bad file, expected 1:\n%s", n, b.log)
 	}
 	if up := v.group.Upstream(); !up.Connected {
@@ -48,7 +48,7 @@ func TestDirectoryBadFile(t *testing.T) {
 	if errs := b.dir.Errors(); len(errs) != 0 {
 		t.Errorf("errors %v after the repair, expected none", errs)
 	}
-	if !strings.Contains(b.log.String(), "can be used again") {
+	if !strings.Contains(b.log.String(), "is usable again") {
 		t.Error("the repair was not logged")
 	}
 }

@@ -106,7 +106,7 @@ func TestDirectoryLinks(t *testing.T) {
 	b := serveDir(t, root)
 	errs := b.dir.Errors()
 	for _, link := range []string{"2.yaml", "3.yaml", "4.yaml", "other"} {
-		mention(t, errs[filepath.Join(root, link)], link, "leads out of the directory")
+		mention(t, errs[filepath.Join(root, link)], link, "points outside the directory")
 	}
 	if len(errs) != 4 {
 		t.Errorf("errors %v, expected those of 4 links", errs)

@@ -112,7 +112,7 @@ func TestLoadUnimplemented(t *testing.T) {
 		o := memory.NewOrigin(t)
 		r := newLoadRig(t, fast(true, o.Addr()), time.Minute)
 		c := r.join("k")
-		if why := c.waitRefused(); !strings.Contains(why.Error(), "takes no load reports") {
+		if why := c.waitRefused(); !strings.Contains(why.Error(), "accepts no load reports") {
 			t.Fatalf("refused: %v", why)
 		}
 		c.Leave()

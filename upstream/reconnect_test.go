@@ -301,7 +301,7 @@ func TestSendTimeout(t *testing.T) {
 			flood.want(cds, names...)
 		}
 		c.waitUpstream(false)
-		if err := c.group.Upstream().Err; !strings.Contains(err.Error(), "took no request") {
+		if err := c.group.Upstream().Err; !strings.Contains(err.Error(), "read no request") {
 			t.Fatalf("err %v", err)
 		}
 		if err := n.Heal(); err != nil {

@@ -75,7 +75,7 @@ func TestWhatJSONCannotHold(t *testing.T) {
 		"a field in an Any":   {withFilter("bad", xdstest.Any(newer(wrapperspb.Bool(true)))), []string{"google.protobuf.BoolValue", "4242"}},
 		"a broken message":    {withFilter("bad", &anypb.Any{TypeUrl: "type.googleapis.com/google.protobuf.BoolValue", Value: []byte("\xff")}), []string{"BoolValue", "cannot be decoded"}},
 		"an Any without type": {withFilter("bad", &anypb.Any{Value: []byte("x")}), []string{`type \"\"`}},
-		"messages too deep":   {withFilter("bad", nested), []string{"50 messages"}},
+		"messages too deep":   {withFilter("bad", nested), []string{"50 levels of nested messages"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -110,7 +110,7 @@ func TestNothingKnown(t *testing.T) {
 			}
 		}
 		w.origin().Down(errors.New("refused"))
-		if a, _ := poll(clusters, "", "a"); a.status != http.StatusServiceUnavailable || !strings.Contains(string(a.body), "cannot be reached") {
+		if a, _ := poll(clusters, "", "a"); a.status != http.StatusServiceUnavailable || !strings.Contains(string(a.body), "is unreachable") {
 			t.Errorf("%d: %s", a.status, a.body)
 		}
 	})

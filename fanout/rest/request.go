@@ -99,7 +99,7 @@ func (s *Server) checkValues(body []byte) error {
 }
 
 // authorizeEarly decides from the beginning of a long poll whether the client may send the rest:
-// where rules of authorize are in force, the beginning must contain the Node, and the rules must
+// where authorization rules are in force, the beginning must contain the Node, and the rules must
 // allow it. The complete poll is authorized again.
 func (s *Server) authorizeEarly(beginning []byte, by authz.Client) error {
 	policy := s.cfg.Gate.Policy()

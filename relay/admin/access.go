@@ -82,7 +82,7 @@ func (a Access) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		is := a.roleOf(r)
 		if is == noRole && !open[r.URL.Path] {
-			a.refuse(w, r, http.StatusUnauthorized, ReasonToken, "no valid token: programs send it in the header Authorization (scheme Bearer), browsers as the password")
+			a.refuse(w, r, http.StatusUnauthorized, ReasonToken, "no valid token; programs send it in the header Authorization (scheme Bearer), browsers as the password")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), roleKey{}, is)))

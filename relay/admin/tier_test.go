@@ -95,7 +95,7 @@ error: Node n3 does not answer: no route
 error: Node n4 of tier.nodes does not answer (for 1m0s): refused
 error: Redis is unreachable from node n1 (for 1m0s); its clients are not affected: no answer
 warning: Node n2 is draining: it hands over its keys, sheds its clients, and exits
-warning: Node n2 has a config mismatch with node n1 (for 1m0s): origin
+warning: Node n2 has a config mismatch with node n1 (for 1m0s): upstream
 `,
 		"/tier/keys": `
 KEY  OWNER  NODE  STATE                           SINCE  STREAMS  RESOURCES  PEER STREAMS  BYTES  UPDATES  NOTES

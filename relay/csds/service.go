@@ -85,7 +85,7 @@ func (s *Service) StreamClientStatus(stream statusv3.ClientStatusDiscoveryServic
 }
 
 // admit decides whether whoever asks may: each request stands for itself. The Node in
-// it may be missing, and is then an empty one to the rules of authorize.
+// it may be missing, and is then an empty one to the authorization rules.
 func (s *Service) admit(ctx context.Context, req *statusv3.ClientStatusRequest) error {
 	p, _ := peer.FromContext(ctx)
 	return s.cfg.Gate.Admit(s.cfg.Gate.Policy(), req.GetNode(), authz.ClientOf(p))

@@ -24,10 +24,10 @@ func TestRejections(t *testing.T) {
 		t.Fatalf("%d reasons: %+v", len(sum.Rejections), sum.Rejections)
 	}
 	first := sum.Rejections[0]
-	if got, want := first.String(), "LDS rejected by 40 clients of 10 keys, such as c39: no such filter"; got != want {
+	if got, want := first.String(), "LDS rejected by 40 clients of 10 keys, such as client c39: no such filter"; got != want {
 		t.Errorf("got %q, expected %q", got, want)
 	}
-	if got, want := sum.Rejections[1].String(), "LDS rejected by 1 client of 1 key, such as c50: out of memory"; got != want {
+	if got, want := sum.Rejections[1].String(), "LDS rejected by 1 client of 1 key, such as client c50: out of memory"; got != want {
 		t.Errorf("got %q, expected %q", got, want)
 	}
 	for _, r := range sum.Rejections {

@@ -99,8 +99,8 @@ func TestInvalidResources(t *testing.T) {
 		"no name":                   {&discoveryv3.Resource{Resource: cla("")}, "#1", "no name"},
 		"no name and no body":       {&discoveryv3.Resource{}, "#1", "no name"},
 		"the same name twice (B29)": {good, "good", "twice"},
-		"cut off": {&discoveryv3.Resource{Name: "x", Resource: &anypb.Any{TypeUrl: EndpointURL, Value: []byte{0x0a, 9, 'x'}}},
-			"x", "cut off"},
+		"truncated": {&discoveryv3.Resource{Name: "x", Resource: &anypb.Any{TypeUrl: EndpointURL, Value: []byte{0x0a, 9, 'x'}}},
+			"x", "truncated"},
 		"a name that is no UTF-8": {&discoveryv3.Resource{Name: "x", Resource: &anypb.Any{TypeUrl: EndpointURL, Value: []byte{0x0a, 1, 0xff}}},
 			"x", "UTF-8"},
 	} {
@@ -166,7 +166,7 @@ func TestReceivedEarlier(t *testing.T) {
 func TestWholeResponseUnreadable(t *testing.T) {
 	ok := marshal(t, &discoveryv3.DiscoveryResponse{TypeUrl: ClusterURL, Nonce: "1"})
 	for name, b := range map[string][]byte{
-		"empty": {}, "cut off": ok[:len(ok)-1], "no type": marshal(t, &discoveryv3.DiscoveryResponse{Nonce: "1"}),
+		"empty": {}, "truncated": ok[:len(ok)-1], "no type": marshal(t, &discoveryv3.DiscoveryResponse{Nonce: "1"}),
 		"nonce is no UTF-8": append(slices.Clone(ok), 0x2a, 1, 0xff), "field 0": append(slices.Clone(ok), 0),
 		"an open group": append(slices.Clone(ok), 0x7b),
 	} {

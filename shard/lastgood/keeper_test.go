@@ -304,7 +304,7 @@ func TestUnusable(t *testing.T) {
 		if got := wrong.serves(clusters); len(got) > 0 {
 			t.Errorf("serves %q with another key", got)
 		}
-		if wrong.log.count("cannot be used") == 0 || !strings.Contains(wrong.log.String(), clusters.URL) {
+		if wrong.log.count("unusable") == 0 || !strings.Contains(wrong.log.String(), clusters.URL) {
 			t.Errorf("the log does not say so:\n%s", wrong.log)
 		}
 		wrong.stop()

@@ -39,7 +39,7 @@ func TestRefusedIsNotThere(t *testing.T) {
 		if m.record("key", clusters.URL) != nil {
 			t.Error("an old state is kept in place of one that is not")
 		}
-		if n := r.log.count("not kept"); n != 1 {
+		if n := r.log.count("not stored"); n != 1 {
 			t.Errorf("%d lines in the log, expected one:\n%s", n, r.log)
 		}
 	})
@@ -105,7 +105,7 @@ func TestEncryptedOnly(t *testing.T) {
 		if m.record("key", listeners.URL) != nil || m.record("key", secrets.URL) != nil || m.record("key", clusters.URL) == nil {
 			t.Errorf("expected clusters alone to be kept:\n%s", r.log)
 		}
-		if n := r.log.count("only kept encrypted"); n != 2 {
+		if n := r.log.count("only stored encrypted"); n != 2 {
 			t.Errorf("%d lines say why, expected two:\n%s", n, r.log)
 		}
 	})
@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 		r.answer(secrets, res(secrets, "s", "secret"))
 		r.answer(clusters, res(clusters, "a", "1"))
 		pass(10 * time.Minute)
-		if m.record("key", secrets.URL) != nil || r.log.count("not kept") != 1 {
+		if m.record("key", secrets.URL) != nil || r.log.count("not stored") != 1 {
 			t.Errorf("secrets are kept without a key, or the log does not say once that they are not:\n%s", r.log)
 		}
 		if m.record("key", clusters.URL) == nil {
@@ -139,12 +139,12 @@ func TestRefused(t *testing.T) {
 		if m.record("key", clusters.URL) != nil {
 			t.Error("an old state is kept in place of one that is too large")
 		}
-		if n := r.log.count("not kept"); n != 2 {
+		if n := r.log.count("not stored"); n != 2 {
 			t.Errorf("%d lines in the log, expected one for each type:\n%s", n, r.log)
 		}
 		r.answer(clusters, res(clusters, "a", "2"))
 		pass(10 * time.Second)
-		if m.record("key", clusters.URL) == nil || r.log.count("kept again") != 1 {
+		if m.record("key", clusters.URL) == nil || r.log.count("last known good again") != 1 {
 			t.Errorf("not kept again:\n%s", r.log)
 		}
 	})
