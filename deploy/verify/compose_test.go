@@ -73,7 +73,7 @@ func checkService(t *testing.T, s types.ServiceConfig) {
 		}
 		return strings.ReplaceAll(text, "/run/secrets/", composeDir+"/")
 	}
-	config, args := `origin: {addresses: ["replaced:1"]}`, []string{"config", "validate"}
+	config, args := `upstream: {addresses: ["replaced:1"]}`, []string{"config", "validate"}
 	for i := 1; i < len(s.Command); i++ {
 		if s.Command[i] != "-c" {
 			args = append(args, here(s.Command[i]))
