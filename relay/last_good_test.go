@@ -213,7 +213,7 @@ func restartWithoutOrigin(t *testing.T, variant config.Variant) {
 	if _, metrics := second.get(t, "/metrics"); !strings.Contains(metrics, "xdsrelay_last_known_good_unconfirmed_keys 1") {
 		t.Error("/metrics does not say that the key is stale")
 	}
-	xdstest.Eventually(t, "a line in the log", func() bool { return log.count("last known good state of a key was found") == 1 })
+	xdstest.Eventually(t, "a line in the log", func() bool { return log.count("last known good state of a key restored") == 1 })
 
 	// The origin comes back with something else.
 	o.Update("demo", func(c *xdstest.Change) {

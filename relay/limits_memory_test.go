@@ -330,8 +330,8 @@ func TestMemoryOfTheUnauthorized(t *testing.T) {
 			says    string
 		}{
 			"denied":         {"dev", 0, codes.PermissionDenied, "prod"},
-			"node too late":  {"prod", fanout.FirstBytes, codes.InvalidArgument, "does not begin within the first 65536 bytes"},
-			"no node at all": {"", 1 << 30, codes.InvalidArgument, "does not begin within the first 65536 bytes"},
+			"node too late":  {"prod", fanout.FirstBytes, codes.InvalidArgument, "does not begin with the node (expected within the first 65536 bytes)"},
+			"no node at all": {"", 1 << 30, codes.InvalidArgument, "does not begin with the node (expected within the first 65536 bytes)"},
 		} {
 			t.Run(fmt.Sprint(v, " ", name), func(t *testing.T) {
 				node, err := proto.Marshal(xdstest.Node("client", test.cluster))

@@ -50,9 +50,8 @@ func health(t *testing.T, address string, creds credentials.TransportCredentials
 	return err
 }
 
-// TestClientTLS: a port with TLS lets in clients whose certificates are of its
-// authority and good, and speak HTTP/2 over TLS 1.3; nobody else. Other ports may ask
-// for less.
+// TestClientTLS: a port with TLS accepts clients with valid certificates of its authority that use
+// HTTP/2 over TLS 1.2 or newer, and no others. A port may be stricter, or not ask for certificates.
 func TestClientTLS(t *testing.T) {
 	mesh, other := xdstest.NewAuthority(t, "mesh"), xdstest.NewAuthority(t, "other")
 	cfg := testConfig()
@@ -62,7 +61,7 @@ func TestClientTLS(t *testing.T) {
 	for name, change := range map[string]func(*config.ServerTLS){
 		"optional": func(s *config.ServerTLS) { s.ClientAuth = config.ClientAuthOptional },
 		"none":     func(s *config.ServerTLS) { s.ClientAuth = config.ClientAuthNone },
-		"old":      func(s *config.ServerTLS) { s.MinVersion = config.TLS12 },
+		"strict":   func(s *config.ServerTLS) { s.MinVersion = config.TLS13 },
 	} {
 		l := config.NamedListener{Name: name, Listener: tlsListener(t, t.TempDir(), mesh)}
 		change(&l.TLS)
@@ -77,16 +76,19 @@ func TestClientTLS(t *testing.T) {
 	expired.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &late, nil }
 	old := mesh.ClientTLS(mesh, "web")
 	old.MaxVersion = tls.VersionTLS12
+	older := mesh.ClientTLS(mesh, "web")
+	older.MinVersion, older.MaxVersion = tls.VersionTLS11, tls.VersionTLS11
 	for _, tc := range []struct {
 		name string
 		tls  *tls.Config
 		in   string // the listeners that let it in
 	}{
-		{"good", mesh.ClientTLS(mesh, "web"), "default optional none old"},
+		{"good", mesh.ClientTLS(mesh, "web"), "default optional none strict"},
 		{"of another authority", mesh.ClientTLS(other, "web"), "none"},
 		{"expired", expired, "none"},
 		{"without a certificate", mesh.ClientTLS(nil), "optional none"},
-		{"TLS 1.2", old, "old"},
+		{"TLS 1.2", old, "default optional none"},
+		{"TLS 1.1", older, ""},
 	} {
 		for _, l := range cfg.AllListeners() {
 			err := health(t, n.ListenerAddr(l.Name), credentials.NewTLS(tc.tls))
@@ -313,7 +315,7 @@ func TestUnixSocket(t *testing.T) {
 	second.Upstream.Directory = dir
 	file := filepath.Join(t.TempDir(), "file")
 	replace(t, file, []byte("precious"))
-	for address, want := range map[string]string{path: "another process listens", file: "no socket"} {
+	for address, want := range map[string]string{path: "another process listens", file: "is not a socket"} {
 		second.Listener.Address = "unix:" + address
 		if _, err := relay.New(second, relay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", address, err, want)

@@ -42,7 +42,7 @@ func TestNamesNearTheirBound(t *testing.T) {
 			return false
 		})
 	}
-	const warning = "come close to upstream.max_names_size"
+	const warning = "are close to upstream.max_names_size"
 	subscribe(0, 790)
 	shows(0.79)
 	if log.count(warning) != 0 {

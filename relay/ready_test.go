@@ -125,7 +125,7 @@ func TestUnwritableLastGood(t *testing.T) {
 		}
 		w.set("red", 2)
 		time.Sleep(time.Second) //nolint:forbidigo // virtual time
-		if text := shown(); !strings.Contains(text, "cannot write the last known good state") || !strings.Contains(text, "not a directory") {
+		if text := shown(); !strings.Contains(text, "cannot write last known good") || !strings.Contains(text, "not a directory") {
 			t.Errorf("%s", text)
 		}
 		if err := os.Remove(dir); err != nil {

@@ -148,7 +148,7 @@ func TestReload(t *testing.T) {
 		if state.Refused != "" || !slices.Equal(state.Restart, []string{"listener.address"}) {
 			t.Errorf("after a change that needs a restart: %+v", state)
 		}
-		if l := text.take(); !strings.Contains(l, "only a restart") || !strings.Contains(l, "drain.duration") {
+		if l := text.take(); !strings.Contains(l, "that require a restart") || !strings.Contains(l, "drain.duration") {
 			t.Errorf("logged %s", l)
 		}
 		say(canary, nil)

@@ -415,7 +415,7 @@ func TestClientStatusOfTier(t *testing.T) {
 		}
 		w.kill("c")
 		w.roster.change("c", func(m *shard.Member) { m.Draining = false })
-		if clients, silent := ask(""); len(clients) != 8 || len(silent) != 1 || !strings.HasPrefix(silent[0], "c: this node of the tier did not answer") {
+		if clients, silent := ask(""); len(clients) != 8 || len(silent) != 1 || !strings.HasPrefix(silent[0], "c: a node of the tier did not answer") {
 			t.Errorf("%q, silent: %q", clients, silent)
 		}
 	})

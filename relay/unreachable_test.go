@@ -94,9 +94,9 @@ func TestCheckConnections(t *testing.T) {
 			}
 			var good []string
 			err := relay.CheckConnections(t.Context(), cfg, func(section, address string) { good = append(good, section+" "+address) })
-			switch want := "origin: " + test.address + ": " + test.want; {
+			switch want := "upstream: " + test.address + ": " + test.want; {
 			case test.want == "":
-				if err != nil || fmt.Sprint(good) != "[origin "+test.address+"]" {
+				if err != nil || fmt.Sprint(good) != "[upstream "+test.address+"]" {
 					t.Errorf("%v, connected %v", err, good)
 				}
 			case err == nil || !strings.HasPrefix(err.Error(), want) || len(good) > 0:

@@ -157,7 +157,7 @@ func noStreams(t *testing.T, s *stage) {
 			_ = f.WriteData(2*i+1001, false, []byte{0})
 		}
 		_, _ = w.conn.Write(b.Bytes())
-		w.refused(1, "goaway ENHANCE_YOUR_CALM: requests that are not complete", "closed") // what was said may be lost with what is not read
+		w.refused(1, "goaway ENHANCE_YOUR_CALM: incomplete requests", "closed") // what was said may be lost with what is not read
 		w.closed("data of no streams")
 		w.close()
 	}

@@ -59,10 +59,10 @@ func wrongCertificates(t *testing.T, s *stage, mesh *xdstest.Authority) {
 	})
 	expired.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &late, nil }
 	old := s.bad.Clone()
-	old.MaxVersion = tls.VersionTLS12
+	old.MinVersion, old.MaxVersion = tls.VersionTLS11, tls.VersionTLS11
 	for name, with := range map[string]*tls.Config{
 		"no certificate": mesh.ClientTLS(nil), "one of another authority": mesh.ClientTLS(xdstest.NewAuthority(t, "mesh"), goodName),
-		"one that has expired": expired, "TLS 1.2": old,
+		"one that has expired": expired, "TLS 1.1": old,
 	} {
 		for range size(5, 200) {
 			if err := s.ping(t, with); err == nil {

@@ -105,7 +105,7 @@ func TestNameTwice(t *testing.T) {
 			return at("young:1")() && other.member("a").Cut == young.Self().Cut
 		})
 	}
-	if n := old.log.count("goes by this node's name"); n != 1 {
+	if n := old.log.count("another node has the same name"); n != 1 {
 		t.Errorf("the older one said %d times that its name is taken, expected once:\n%s", n, old.log)
 	}
 	third := join(t, server.URL(), shard.Member{Name: "a", Peer: "third:1", Since: began.Add(-time.Second)}, long, patience)
@@ -132,8 +132,8 @@ func TestNameTwiceAtOnce(t *testing.T) {
 	began := time.Now()
 	first := join(t, server.URL(), shard.Member{Name: "a", Peer: "first:1", Since: began, Incarnation: "1"}, time.Second, patience)
 	last := join(t, server.URL(), shard.Member{Name: "a", Peer: "last:1", Since: began, Incarnation: "2"}, time.Second, patience)
-	eventually(t, "one to say that its name is taken", func() bool { return first.log.count("goes by this node's name") == 1 })
-	if n := last.log.count("goes by this node's name"); n > 0 || last.member("a").Peer != "last:1" {
+	eventually(t, "one to say that its name is taken", func() bool { return first.log.count("another node has the same name") == 1 })
+	if n := last.log.count("another node has the same name"); n > 0 || last.member("a").Peer != "last:1" {
 		t.Errorf("the other one has the name at %s, and said %d times that it is taken", last.member("a").Peer, n)
 	}
 }
