@@ -45,7 +45,7 @@ type relayNode struct {
 	variant string // "sotw" or "delta"
 	key     string // CEL expression of the aggregation key
 
-	compression string   // downstream.compression; empty means the default
+	compression string   // downstream.compression.min_size, with the mode always; empty means the default
 	flags       []string // further ones
 	env         []string // further variables
 }
@@ -63,7 +63,7 @@ func (n relayNode) start(ctx context.Context, t *testing.T, name string) *proces
 	cmd.Args = append(cmd.Args, n.flags...)
 	cmd.Env = append(os.Environ(), n.env...)
 	if n.compression != "" {
-		cmd.Env = append(cmd.Env, "XDSRELAY_DOWNSTREAM_COMPRESSION="+n.compression)
+		cmd.Env = append(cmd.Env, "XDSRELAY_DOWNSTREAM_COMPRESSION_MODE=always", "XDSRELAY_DOWNSTREAM_COMPRESSION_MIN_SIZE="+n.compression)
 	}
 	p := startProcess(t, name, cmd, nil)
 	up, cancel := context.WithTimeout(ctx, 30*time.Second)

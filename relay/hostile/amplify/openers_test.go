@@ -29,6 +29,7 @@ var openers = map[string]string{
 	"upstream.readFile":           "resources (yaml)",
 	"cmd/xdsrelay.readSome":       "Node or bootstrap of a client (YAML)",
 	"cmd/xdsrelay.prepare":        "(a file of the operator who runs the command)",
+	"cmd/xdsrelay.use":            "(files of the operator who runs the command)",
 	"cmd/xdsrelay.tls":            "(files of the operator who runs the command)",
 	"relay/demo.copyExamples":     demoFiles,
 	"relay/demo.next":             demoFiles,
