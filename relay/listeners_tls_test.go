@@ -220,6 +220,21 @@ func TestTrustWithdrawn(t *testing.T) {
 	}
 }
 
+// TestTrustChangesAtTheStart: authorities that change while the node starts are noticed, too: a client may
+// have connected before.
+func TestTrustChangesAtTheStart(t *testing.T) {
+	t.Parallel()
+	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
+	cfg := testConfig()
+	cfg.Upstream.Directory = t.TempDir()
+	cfg.Authorization.AllowAny = true
+	cfg.Listener = tlsListener(t, t.TempDir(), old)
+	var log lines
+	logger, levels := relay.NewLogger(&log, cfg.Log)
+	startWith(t, cfg, relay.Options{Logger: logger, Levels: levels, Serving: func() { replace(t, cfg.Listener.TLS.CAFile, next.PEM) }})
+	xdstest.Eventually(t, "the change to be noticed", func() bool { return log.count("trusted authorities changed") == 1 })
+}
+
 // TestResumedClient: authorization rules apply to the certificate behind a resumed TLS session, and
 // the stream ends when its authority is withdrawn; a ticket of before lets nobody in then.
 func TestResumedClient(t *testing.T) {

@@ -118,7 +118,7 @@ func (m Members) absences() (all []Warning) {
 func differences(m Members) (all []Warning) {
 	for _, d := range m.Differences {
 		detail := strings.Join(d.Parts, ", ")
-		if m.Redis != nil && strings.Contains(detail, "origin") {
+		if m.Redis != nil && strings.Contains(detail, "upstream") {
 			detail += "; if the nodes belong to two tiers, set another tier.redis.prefix for one tier"
 		}
 		all = append(all, Warning{
