@@ -80,11 +80,14 @@ const trustPause = time.Second
 // watchTrust has the streams of clients looked at again, until ctx ends, whenever a
 // port takes certificates of other authorities than before, and closes the connections
 // of other nodes that stand on what is not trusted any more.
+//
+// It begins with the generation of trust when the ports were made: authorities may change after a
+// client has connected and before this runs.
 func (n *Node) watchTrust(ctx context.Context) {
 	if len(n.servers) == 0 && n.peers == nil {
 		return
 	}
-	last := n.trustGeneration()
+	last := n.trusted
 	for pause.For(ctx, pause.Next(trustPause)) {
 		if now := n.trustGeneration(); now != last {
 			last = now

@@ -110,6 +110,7 @@ type Node struct {
 	health    *health.Server
 	clients   []clientPort                // the first one first
 	servers   []*secure.Server            // of the ports that have TLS, but for that of peers
+	trusted   uint64                      // the generation of trust when the ports were made
 	workloads map[string]*secure.Workload // by address
 	polling   *polling                    // nil if off
 	admin     net.Listener                // of the port for operators; nil if off
@@ -174,6 +175,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 		n.stop()
 		return nil, err
 	}
+	n.trusted = n.trustGeneration()
 	return n, nil
 }
 
