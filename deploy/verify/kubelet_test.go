@@ -86,6 +86,7 @@ func (p *pod) fill(data objectData, hosts map[string]string) {
 		p.t.Fatal(err)
 	}
 	p.write("/xdsrelay", bin, 0o755)
+	p.write("/dev/null", nil, 0o666)
 	var names strings.Builder
 	for host, address := range hosts {
 		fmt.Fprintf(&names, "%s %s\n", address, host)

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write deploy/kustomize/base/resources.yaml anew")
+var update = flag.Bool("update", false, "write the files that are generated from the chart")
 
 const kustomizeDir = "../kustomize"
 
