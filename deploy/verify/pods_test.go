@@ -61,6 +61,7 @@ func TestPodsStart(t *testing.T) {
 // TestHelmTestRuns runs the pod of helm test next to a relay of a tier with TLS: it ends
 // successfully, and fails if the relay has no TLS or Redis is unreachable.
 func TestHelmTestRuns(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, "192.0.2.0/24")
 	text := strings.Replace(tierValues, "allowPlaintext: true\n", "tls: {secretName: certificates}\n", 1)
 	text = strings.Replace(text, "ports: {rest: 18001}\n", "", 1)
@@ -80,6 +81,11 @@ func TestHelmTestRuns(t *testing.T) {
 		t.Fatalf("the pod has %d containers", len(test.Spec.Containers))
 	}
 	const service = "shop-xdsrelay.mesh.svc"
+	type run struct {
+		*pod
+		fails bool
+	}
+	var runs []run
 	for _, c := range test.Spec.Containers {
 		alone := test.Spec
 		alone.Containers = []core.Container{c}
@@ -90,15 +96,17 @@ func TestHelmTestRuns(t *testing.T) {
 			hosts map[string]string
 			fails bool
 		}{{works, false}, {fails, true}} {
-			p := startPod(t, n, "shop-xdsrelay-test", alone, data, tc.hosts)
-			select {
-			case <-p.ended:
-			case <-time.After(patience):
-				t.Fatalf("%s does not end\n%s", c.Name, p.said())
-			}
-			if (p.err != nil) != tc.fails {
-				t.Errorf("%s ended with %v, expected to fail: %v\n%s", c.Name, p.err, tc.fails, p.said())
-			}
+			runs = append(runs, run{startPod(t, n, "shop-xdsrelay-test", alone, data, tc.hosts), tc.fails})
+		}
+	}
+	for _, r := range runs {
+		select {
+		case <-r.ended:
+		case <-time.After(patience):
+			t.Fatalf("%s does not end\n%s", r.spec.Containers[0].Name, r.said())
+		}
+		if (r.err != nil) != r.fails {
+			t.Errorf("%s ended with %v, expected to fail: %v\n%s", r.spec.Containers[0].Name, r.err, r.fails, r.said())
 		}
 	}
 }
