@@ -53,7 +53,7 @@ func valueRows(path string, values *yaml.Node, described bool) (rows, missing []
 		at := strings.TrimPrefix(path+"."+key.Value, ".")
 		text, has := description(key.HeadComment)
 		if has {
-			rows = append(rows, fmt.Sprintf("| `%s` | %s | `%s` | %s |\n", at, typeOf(value), defaultOf(value), text))
+			rows = append(rows, fmt.Sprintf("| %#q | %s | %#q | %s |\n", at, typeOf(value), defaultOf(value), text))
 		}
 		switch {
 		case value.Kind == yaml.MappingNode && len(value.Content) > 0:
