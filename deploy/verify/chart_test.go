@@ -22,14 +22,30 @@ import (
 
 const chartDir = "../helm/xdsrelay"
 
-// render renders the chart as helm install does, and returns its manifests and what
-// it tells whoever installs it.
+// render renders the chart as helm install does, and returns its manifests and notes.
 func render(t *testing.T, values map[string]any) (all []manifest, notes string, err error) {
 	t.Helper()
 	return renderChart(t, loadChart(t), values)
 }
 
+// renderChart returns the manifests that helm install creates, and the notes.
 func renderChart(t *testing.T, c *chart.Chart, values map[string]any) (all []manifest, notes string, err error) {
+	t.Helper()
+	all, notes, err = renderFiles(t, c, values)
+	return slices.DeleteFunc(all, manifest.isHook), notes, err
+}
+
+// renderHooks returns the manifests that helm test creates.
+func renderHooks(t *testing.T, values map[string]any) []manifest {
+	t.Helper()
+	all, _, err := renderFiles(t, loadChart(t), values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(m manifest) bool { return !m.isHook() })
+}
+
+func renderFiles(t *testing.T, c *chart.Chart, values map[string]any) (all []manifest, notes string, err error) {
 	t.Helper()
 	capabilities := common.DefaultCapabilities.Copy()
 	full, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "shop", Namespace: "mesh", Revision: 1, IsInstall: true}, capabilities)
@@ -77,9 +93,9 @@ func readValues(t *testing.T, file string) map[string]any {
 	return values
 }
 
-// TestChart renders the chart with many values, and holds that Kubernetes knows every
-// field, that the parts fit one another, that the pods keep to the restricted Pod
-// Security Standard, and that the program takes its configuration.
+// TestChart renders the chart with many values: Kubernetes knows every field, the parts fit
+// each other, the pods comply with the restricted Pod Security Standard, and the program
+// accepts the configuration.
 func TestChart(t *testing.T) {
 	files, err := filepath.Glob("testdata/values/*.yaml")
 	if err != nil || len(files) < 8 {
@@ -94,7 +110,7 @@ func TestChart(t *testing.T) {
 			}
 			checkManifests(t, all)
 			if !strings.Contains(notes, "/xdsrelay nodes") || !strings.Contains(notes, ".mesh.svc:18000") {
-				t.Errorf("the notes say\n%s", notes)
+				t.Errorf("the notes are\n%s", notes)
 			}
 			for _, m := range all {
 				if m.namespace() != "mesh" {
@@ -105,17 +121,19 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestChartParts: what is asked for is there, and what is not, is not.
+// TestChartParts: the chart has the objects that the values enable, and no others.
 func TestChartParts(t *testing.T) {
 	for file, want := range map[string]string{
 		"minimal":      "ConfigMap Deployment NetworkPolicy PodDisruptionBudget Service ServiceAccount",
 		"tier-token":   "ConfigMap Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount",
 		"cert-manager": "Certificate Certificate ConfigMap Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount",
-		"everything":   "ConfigMap ConfigMap ConfigMap Deployment NetworkPolicy PodDisruptionBudget PodMonitor PrometheusRule Service Service ServiceAccount",
+		"everything":   "ConfigMap ConfigMap ConfigMap ConfigMap ConfigMap Deployment NetworkPolicy PodDisruptionBudget PodMonitor PrometheusRule Service Service ServiceAccount",
 		"daemonset":    "ConfigMap DaemonSet Service ServiceAccount",
 		"autoscaling":  "ConfigMap Deployment HorizontalPodAutoscaler NetworkPolicy PodDisruptionBudget Service ServiceAccount",
 		"listeners":    "ConfigMap Deployment NetworkPolicy PodDisruptionBudget Service ServiceAccount",
 		"existing":     "Deployment NetworkPolicy PodDisruptionBudget Service",
+
+		"service-monitor": "ConfigMap Deployment NetworkPolicy PodDisruptionBudget Service Service ServiceAccount ServiceMonitor",
 	} {
 		all, _, err := render(t, readValues(t, "testdata/values/"+file+".yaml"))
 		if err != nil {
@@ -132,29 +150,38 @@ func TestChartParts(t *testing.T) {
 	}
 }
 
-// TestChartRefuses: what cannot work is refused with what to do, before anything is
-// installed.
+// TestChartRefuses: the chart fails with the value to set, before it installs anything, if
+// the values contradict each other, are incomplete or unknown.
 func TestChartRefuses(t *testing.T) {
+	const tier = "allowPlaintext: true\nconfig: {upstream: {addresses: [a:1]}, tier: {redis: {url: redis://r:1}}}\n"
 	for name, tc := range map[string]struct{ values, want string }{
-		"no origin":               {"{}", "config.upstream has to name"},
-		"unknown value":           {minimal + "replicaCount: 3", "replicaCount"},
-		"unknown kind":            {minimal + "kind: StatefulSet", "/kind"},
-		"wrong type":              {minimal + "replicas: three", "/replicas"},
-		"nested unknown value":    {minimal + "tls: {secret: x}", "secret"},
-		"tier without proof":      {"config: {upstream: {addresses: [a:1]}, tier: {redis: {url: redis://r:1}}}", "prove"},
-		"drain of its own":        {"config: {upstream: {addresses: [a:1]}, drain: {duration: 1m}}", "drain.seconds"},
-		"autoscaled DaemonSet":    {minimal + "kind: DaemonSet\nautoscaling: {enabled: true}", "kind: Deployment"},
-		"no issuer":               {minimal + "certManager: {enabled: true}", "issuerRef.name"},
-		"one issuer for all":      {minimal + "certManager: {enabled: true, issuerRef: {name: x}, peerIssuerRef: {name: x}}", "counts as a relay"},
-		"clients without rules":   {minimal + "tls: {secretName: x, clientAuth: true}", "config.authorization"},
-		"misspelt field":          {"config: {upstream: {adresses: [a:1]}}", "adresses"},
-		"field of wrong type":     {minimal + "replicas: 1\nports: {xds: 80}", "/ports/xds"},
-		"port of its own":         {"config: {upstream: {addresses: [a:1]}, listener: {address: ':9'}}", "ports.xds"},
-		"probes elsewhere":        {"config: {upstream: {addresses: [a:1]}, metrics: {address: ':9'}}", "ports.metrics"},
-		"labels of the selector":  {minimal + "podLabels: {app.kubernetes.io/name: x}", "app.kubernetes.io/name"},
-		"the service's selector":  {minimal + "service: {spec: {selector: {a: b}}}", "selector"},
-		"Redis without own TLS":   {minimal + "tier: {redis: {clientAuth: true}}", "tier.redis.tlsSecret"},
-		"clients without own TLS": {minimal + "tls: {clientAuth: true}", "needs certificates"},
+		"no control plane":              {"{}", "config.upstream must have"},
+		"clients without TLS":           {upstream, "allowPlaintext=true"},
+		"clients without TLS, certs":    {upstream, "tls.secretName or certManager.enabled"},
+		"polling without TLS":           {"config: {upstream: {addresses: [a:1]}, listener: {allow_plaintext: true}}\nports: {rest: 18001}", "port 18001 for clients has no TLS"},
+		"polling without SPIFFE":        {"config: {upstream: {addresses: [a:1]}, listener: {tls: {workload_api: 'unix:///a'}}}\nports: {rest: 18001}", "port 18001 for clients has no TLS"},
+		"relays without TLS":            {tier + "tier: {peer: {tokenSecret: {name: x}}}", "tier.peer.allowPlaintext=true"},
+		"relays without authentication": {tier + "tier: {peer: {allowPlaintext: true}}", "authenticate each other"},
+		"unknown value":                 {minimal + "replicas: 3", "replicas"},
+		"unknown value of the image":    {minimal + "image: {pullSecrets: []}", "pullSecrets"},
+		"unknown kind":                  {minimal + "kind: StatefulSet", "/kind"},
+		"wrong type":                    {minimal + "replicaCount: three", "/replicaCount"},
+		"nested unknown value":          {minimal + "tls: {secret: x}", "secret"},
+		"own drain":                     {"config: {upstream: {addresses: [a:1]}, drain: {duration: 1m}}", "drain.durationSeconds"},
+		"autoscaled DaemonSet":          {minimal + "kind: DaemonSet\nautoscaling: {enabled: true}", "kind: Deployment"},
+		"two monitors":                  {minimal + "serviceMonitor: {enabled: true}\npodMonitor: {enabled: true}", "twice"},
+		"no issuer":                     {minimal + "certManager: {enabled: true}", "issuerRef.name"},
+		"one issuer for all":            {minimal + "certManager: {enabled: true, issuerRef: {name: x}, peerIssuerRef: {name: x}}", "identifies a relay"},
+		"clients without rules":         {minimal + "tls: {secretName: x, clientAuth: true}", "config.authorization"},
+		"mistyped key":                  {"config: {upstream: {adresses: [a:1]}}", "adresses"},
+		"key of wrong type":             {minimal + "replicaCount: 1\nports: {xds: 80}", "/ports/xds"},
+		"own port":                      {"config: {upstream: {addresses: [a:1]}, listener: {address: ':9'}}", "ports.xds"},
+		"probes elsewhere":              {"config: {upstream: {addresses: [a:1]}, metrics: {address: ':9'}}", "ports.metrics"},
+		"labels of the selector":        {minimal + "podLabels: {app.kubernetes.io/name: x}", "app.kubernetes.io/name"},
+		"common labels of the selector": {minimal + "commonLabels: {app.kubernetes.io/name: x}", "app.kubernetes.io/name"},
+		"the service's selector":        {minimal + "service: {spec: {selector: {a: b}}}", "selector"},
+		"Redis without own TLS":         {minimal + "tier: {redis: {tls: {clientAuth: true}}}", "tier.redis.tls.secretName"},
+		"clients without own TLS":       {minimal + "tls: {clientAuth: true}", "requires certificates"},
 	} {
 		values := map[string]any{}
 		if err := yaml.Unmarshal([]byte(tc.values), &values); err != nil {
@@ -166,10 +193,99 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-const minimal = "config: {upstream: {addresses: [a:1]}}\n"
+const (
+	upstream = "config: {upstream: {addresses: [a:1]}}\n"
+	minimal  = "allowPlaintext: true\n" + upstream
+)
 
-// TestChartRolls: pods are replaced when what a relay takes only at its start changes, and
-// only then: each roll sends all clients away.
+// TestChartPlaintext: ports without TLS are possible if the values allow them, and the notes
+// then warn about them; a relay with TLS does not become plaintext by that.
+func TestChartPlaintext(t *testing.T) {
+	const tier = "config: {upstream: {addresses: [a:1]}, tier: {redis: {url: redis://r:1}}}\n"
+	for name, tc := range map[string]struct {
+		values         string
+		clients, peers bool
+	}{
+		"allowed":                      {minimal, true, false},
+		"allowed by the configuration": {"config: {upstream: {addresses: [a:1]}, listener: {allow_plaintext: true}}", true, false},
+		"with TLS":                     {upstream + "tls: {secretName: x}", false, false},
+		"with TLS, and allowed":        {minimal + "tls: {secretName: x}", false, false},
+		"of a file":                    {"existingConfigMap: x", false, false},
+		"of a file, and allowed":       {"existingConfigMap: x\nallowPlaintext: true", true, false},
+		"between relays":               {tier + "tls: {secretName: x}\ntier: {peer: {tokenSecret: {name: token}, allowPlaintext: true}}", false, true},
+		"between relays, with TLS":     {tier + "tls: {secretName: x}\ntier: {peer: {tls: {secretName: peers}, allowPlaintext: true}}", false, false},
+	} {
+		values := map[string]any{}
+		if err := yaml.Unmarshal([]byte(tc.values), &values); err != nil {
+			t.Fatal(err)
+		}
+		all, notes, err := render(t, values)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		checkManifests(t, all)
+		if got := strings.Contains(notes, "clients connect without TLS"); got != tc.clients {
+			t.Errorf("%s: the notes warn about clients: %v\n%s", name, got, notes)
+		}
+		if got := strings.Contains(notes, "relays connect to each other without TLS"); got != tc.peers {
+			t.Errorf("%s: the notes warn about relays: %v\n%s", name, got, notes)
+		}
+		for _, m := range all {
+			if s, ok := m.object.(*core.Service); ok && s.Name == "shop-xdsrelay" {
+				if got := *s.Spec.Ports[0].AppProtocol; got != map[bool]string{true: "grpc", false: "tls"}[tc.clients] {
+					t.Errorf("%s: the Service has the protocol %s", name, got)
+				}
+			}
+			if c, ok := m.object.(*core.ConfigMap); ok && strings.Contains(c.Data["relay.yaml"], "allow_plaintext: true") != (tc.clients || tc.peers) {
+				t.Errorf("%s: the configuration is\n%s", name, c.Data["relay.yaml"])
+			}
+		}
+	}
+}
+
+// TestChartExtras: the values that add to pods and objects have their effect.
+func TestChartExtras(t *testing.T) {
+	all, _, err := render(t, readValues(t, "testdata/values/everything.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []string
+	for _, m := range all {
+		objects = append(objects, m.String())
+		own := !strings.HasSuffix(m.String(), "-object") && !strings.HasSuffix(m.String(), "-text")
+		if own && m.object.GetLabels()["cost-center"] != "mesh" {
+			t.Errorf("%s lacks the common label", m)
+		}
+	}
+	for _, want := range []string{"ConfigMap shop-object", "ConfigMap shop-xr-text"} {
+		if !slices.Contains(objects, want) {
+			t.Errorf("there is no %s in %q", want, objects)
+		}
+	}
+	w := workloadOf(t, all)
+	if w.pod.Labels["cost-center"] != "mesh" || w.pod.Labels["team"] != "mesh" || w.selector.MatchLabels["cost-center"] != "" {
+		t.Errorf("the pods have the labels %v, and their selector is %v", w.pod.Labels, w.selector)
+	}
+	spec := w.pod.Spec
+	if c := spec.Containers[0]; c.Name != "xdsrelay" || !slices.Equal(c.Args[len(c.Args)-2:], []string{"--linger", "30s"}) {
+		t.Errorf("%s has the arguments %q", c.Name, c.Args)
+	}
+	if len(spec.InitContainers) != 1 || len(spec.Containers) != 2 {
+		t.Errorf("there are %d init containers and %d containers", len(spec.InitContainers), len(spec.Containers))
+	}
+	all, _, err = render(t, readValues(t, "testdata/values/existing.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec = workloadOf(t, all).pod.Spec
+	if want := []core.LocalObjectReference{{Name: "mirror"}, {Name: "pull"}}; !slices.Equal(spec.ImagePullSecrets, want) || !strings.HasPrefix(spec.Containers[0].Image, "mirror.example/relays/") {
+		t.Errorf("the image is %s, with %v", spec.Containers[0].Image, spec.ImagePullSecrets)
+	}
+}
+
+// TestChartRolls: a change of a key that requires a restart replaces the pods, and no other
+// change does: each replacement drains all clients.
 func TestChartRolls(t *testing.T) {
 	template := func(values string, change func(*chart.Chart)) string {
 		t.Helper()
@@ -190,13 +306,13 @@ func TestChartRolls(t *testing.T) {
 		return string(text)
 	}
 	same := func(*chart.Chart) {}
-	const origin = "config: {upstream: {addresses: [a:1]}, "
+	const origin = "allowPlaintext: true\nconfig: {upstream: {addresses: [a:1]}, "
 	first := template(minimal, same)
 	if !strings.Contains(first, "checksum/config") {
 		t.Error("the pods do not name their configuration")
 	}
 	for name, values := range map[string]string{
-		"replicas": minimal + "replicas: 7", "limits": origin + "limits: {max_streams: 9}}", "log": origin + "log: {level: debug, levels: [cache=warn]}}",
+		"replicas": minimal + "replicaCount: 7", "limits": origin + "limits: {max_streams: 9}}", "log": origin + "log: {level: debug, levels: [cache=warn]}}",
 		"authorize": origin + "authorization: {allow_any: true}}", "monitoring": minimal + "podMonitor: {enabled: true}",
 	} {
 		if template(values, same) != first {
@@ -207,7 +323,7 @@ func TestChartRolls(t *testing.T) {
 		t.Error("pods are replaced for another version of the chart")
 	}
 	for name, values := range map[string]string{
-		"origin": "config: {upstream: {addresses: [b:1]}}", "keys": origin + "aggregation: {rules: [{name: all, key: node.cluster}]}}",
+		"origin": "allowPlaintext: true\nconfig: {upstream: {addresses: [b:1]}}", "keys": origin + "aggregation: {rules: [{name: all, key: node.cluster}]}}",
 		"a limit": origin + "limits: {max_header_size: 32KiB}}", "the format of the log": origin + "log: {format: text}}",
 	} {
 		if template(values, same) == first {
@@ -216,8 +332,8 @@ func TestChartRolls(t *testing.T) {
 	}
 }
 
-// TestChartListeners: further ports for clients are in the Service, where they can be
-// reached from outside the pod, and say whether they speak TLS.
+// TestChartListeners: the Service has the additional ports that are reachable from outside
+// the pod, with their protocol.
 func TestChartListeners(t *testing.T) {
 	all, _, err := render(t, readValues(t, "testdata/values/listeners.yaml"))
 	if err != nil {

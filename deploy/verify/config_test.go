@@ -141,7 +141,7 @@ var certificate = func() func(*testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		template := &x509.Certificate{
-			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "relay"}, DNSNames: []string{"relay.example", "redis.example", "shop-xdsrelay-peers.mesh.svc"},
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "relay"}, DNSNames: []string{"relay.example", "redis.example", "shop-xdsrelay-peers.mesh.svc", "shop-xdsrelay.mesh.svc"},
 			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		}

@@ -101,6 +101,8 @@ func checkManifests(t *testing.T, all []manifest) {
 					t.Errorf("%s: no container port %v", m, e.Port)
 				}
 			}
+		case *monitoring.ServiceMonitor:
+			checkServiceMonitor(t, o, all)
 		case *core.ConfigMap:
 			if text, ok := o.Data["relay.yaml"]; ok {
 				checkConfig(t, text, w.pod.Spec)
@@ -113,6 +115,32 @@ func checkManifests(t *testing.T, all []manifest) {
 	}
 }
 
+// checkServiceMonitor holds that exactly one Service has the labels that the monitor selects
+// by, and that it has the ports.
+func checkServiceMonitor(t *testing.T, monitor *monitoring.ServiceMonitor, all []manifest) {
+	t.Helper()
+	selector, err := meta.LabelSelectorAsSelector(&monitor.Spec.Selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range all {
+		s, ok := m.object.(*core.Service)
+		if !ok || !selector.Matches(labels.Set(s.Labels)) {
+			continue
+		}
+		found++
+		for _, e := range monitor.Spec.Endpoints {
+			if !slices.ContainsFunc(s.Spec.Ports, func(p core.ServicePort) bool { return p.Name == e.Port }) {
+				t.Errorf("%s has no port %s", m, e.Port)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("the ServiceMonitor selects %d Services", found)
+	}
+}
+
 // selects holds that a selector chooses the pods.
 func (w workload) selects(t *testing.T, who string, s *meta.LabelSelector) {
 	t.Helper()
@@ -122,8 +150,8 @@ func (w workload) selects(t *testing.T, who string, s *meta.LabelSelector) {
 	}
 }
 
-// checkRestricted holds the restricted Pod Security Standard, and beyond it that
-// nothing can be written and nobody can speak to the API of Kubernetes.
+// checkRestricted holds the restricted Pod Security Standard, that root file systems are
+// read-only, and that pods have no access to the API of Kubernetes.
 func checkRestricted(t *testing.T, spec core.PodSpec) {
 	t.Helper()
 	p := spec.SecurityContext
@@ -133,7 +161,7 @@ func checkRestricted(t *testing.T, spec core.PodSpec) {
 	if spec.HostNetwork || spec.HostPID || spec.HostIPC || spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {
 		t.Error("the pod gets more of its machine or of Kubernetes than it needs")
 	}
-	for _, c := range spec.Containers {
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		s := c.SecurityContext
 		if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
 			s.Capabilities == nil || !slices.Equal(s.Capabilities.Drop, []core.Capability{"ALL"}) || len(s.Capabilities.Add) > 0 {
@@ -179,13 +207,15 @@ func checkMounts(t *testing.T, spec core.PodSpec) {
 			t.Errorf("the Secret in %s can be read by all: %v", v.Name, v.Secret.DefaultMode)
 		}
 	}
-	for _, m := range spec.Containers[0].VolumeMounts {
-		if _, ok := volumes[m.Name]; !ok {
-			t.Errorf("there is no volume %s", m.Name)
-		}
-		volumes[m.Name] = true
-		if !m.ReadOnly {
-			t.Errorf("%s can be written", m.Name)
+	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
+		for _, m := range c.VolumeMounts {
+			if _, ok := volumes[m.Name]; !ok {
+				t.Errorf("there is no volume %s", m.Name)
+			}
+			volumes[m.Name] = true
+			if !m.ReadOnly && c.Name != "fetch" {
+				t.Errorf("%s can be written by %s", m.Name, c.Name)
+			}
 		}
 	}
 	for name, used := range volumes {

@@ -22,6 +22,7 @@ import (
 var objects = map[string]func() meta.Object{
 	"v1 ConfigMap":                           func() meta.Object { return &core.ConfigMap{} },
 	"v1 Namespace":                           func() meta.Object { return &core.Namespace{} },
+	"v1 Pod":                                 func() meta.Object { return &core.Pod{} },
 	"v1 Secret":                              func() meta.Object { return &core.Secret{} },
 	"v1 Service":                             func() meta.Object { return &core.Service{} },
 	"v1 ServiceAccount":                      func() meta.Object { return &core.ServiceAccount{} },
@@ -35,6 +36,9 @@ var objects = map[string]func() meta.Object{
 	"monitoring.coreos.com/v1 PrometheusRule": func() meta.Object {
 		return &monitoring.PrometheusRule{}
 	},
+	"monitoring.coreos.com/v1 ServiceMonitor": func() meta.Object {
+		return &monitoring.ServiceMonitor{}
+	},
 }
 
 // manifest is one object, strictly decoded.
@@ -46,6 +50,9 @@ type manifest struct {
 
 func (m manifest) String() string    { return m.Kind + " " + m.object.GetName() }
 func (m manifest) namespace() string { return m.object.GetNamespace() }
+
+// isHook reports whether Helm creates the object at an event only, such as helm test.
+func (m manifest) isHook() bool { return m.object.GetAnnotations()["helm.sh/hook"] != "" }
 
 // split takes a file apart and decodes what it holds: a field that Kubernetes does
 // not know fails the test, and so does one that is there twice.

@@ -26,6 +26,8 @@ type network struct {
 	prefix netip.Prefix
 	last   netip.Addr
 	count  int
+	// A copy of the program, to which the roots of pods have links.
+	program string
 }
 
 // newNetwork makes a network, or skips the test where that is not allowed.
@@ -36,6 +38,14 @@ func newNetwork(t *testing.T, prefix string) *network {
 	}
 	possible(t)
 	n := &network{t: t, name: fmt.Sprintf("xdsrelay-%d-%s", os.Getpid(), strings.ToLower(filepath.Base(t.Name()))), prefix: netip.MustParsePrefix(prefix)}
+	n.program = filepath.Join(t.TempDir(), "xdsrelay")
+	bin, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(n.program, bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	n.ip("netns", "add", n.name)
 	n.cleanup(n.name)
 	n.last = n.prefix.Addr().Next()

@@ -67,8 +67,8 @@ func TestDeployPage(t *testing.T) {
 			t.Errorf("%v:\n%s", err, block[1])
 		}
 	}
-	// What the tables of the page name as values of the chart are values of it.
-	for _, m := range regexp.MustCompile("`((?:tls|tier|certManager|lastGood|podMonitor|prometheusRule|dashboards|autoscaling|drain|service)\\.[A-Za-z.]+)`").FindAllStringSubmatch(string(page), -1) {
+	// The values in the tables of the pages are values of the chart.
+	for _, m := range regexp.MustCompile("`((?:(?:tls|tier|certManager|lastKnownGood|serviceMonitor|podMonitor|prometheusRule|dashboards|autoscaling|drain|service|tests)\\.|extra|init)[A-Za-z.]+)`").FindAllStringSubmatch(string(page), -1) {
 		var found any = loadChart(t).Values
 		for part := range strings.SplitSeq(m[1], ".") {
 			inner, _ := found.(map[string]any)

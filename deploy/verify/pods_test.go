@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -57,6 +58,59 @@ func TestPodsStart(t *testing.T) {
 	}
 }
 
+// TestHelmTestRuns runs the pod of helm test next to a relay of a tier with TLS: it ends
+// successfully, and fails if the relay has no TLS or Redis is unreachable.
+func TestHelmTestRuns(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, "192.0.2.0/24")
+	text := strings.Replace(tierValues, "allowPlaintext: true\n", "tls: {secretName: certificates}\n", 1)
+	text = strings.Replace(text, "ports: {rest: 18001}\n", "", 1)
+	spec, data := podOf(t, text)
+	maps.Copy(data, secrets(t))
+	hosts := map[string]string{"redis.example": startRedis(t, n, data)}
+	plaintext := startControlPlane(t, n).address
+	hosts["control-plane.example"] = plaintext
+	relay := startPod(t, n, "shop-xdsrelay-0", spec, data, hosts)
+	relay.ready()
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	test, _ := helmTest(t, values)
+	if len(test.Spec.Containers) != 2 {
+		t.Fatalf("the pod has %d containers", len(test.Spec.Containers))
+	}
+	const service = "shop-xdsrelay.mesh.svc"
+	type run struct {
+		*pod
+		fails bool
+	}
+	var runs []run
+	for _, c := range test.Spec.Containers {
+		alone := test.Spec
+		alone.Containers = []core.Container{c}
+		works, fails := maps.Clone(hosts), maps.Clone(hosts)
+		works[service], fails[service] = relay.address, plaintext
+		fails["redis.example"] = plaintext
+		for _, tc := range []struct {
+			hosts map[string]string
+			fails bool
+		}{{works, false}, {fails, true}} {
+			runs = append(runs, run{startPod(t, n, "shop-xdsrelay-test", alone, data, tc.hosts), tc.fails})
+		}
+	}
+	for _, r := range runs {
+		select {
+		case <-r.ended:
+		case <-time.After(patience):
+			t.Fatalf("%s does not end\n%s", r.spec.Containers[0].Name, r.said())
+		}
+		if (r.err != nil) != r.fails {
+			t.Errorf("%s ended with %v, expected to fail: %v\n%s", r.spec.Containers[0].Name, r.err, r.fails, r.said())
+		}
+	}
+}
+
 const tierValues = `
 config:
   upstream: {addresses: ["control-plane.example:18000"]}
@@ -64,10 +118,11 @@ config:
   last_known_good: {store: redis}
 ports: {rest: 18001}
 tier:
-  redis: {tlsSecret: certificates, clientAuth: true, passwordSecret: {name: words, key: redis}}
-  peer: {tlsSecret: certificates, tokenSecret: {name: words, key: token}}
-lastGood: {keysSecret: {name: words, key: keys}}
-drain: {seconds: 1, graceSeconds: 1}
+  redis: {tls: {secretName: certificates, clientAuth: true}, passwordSecret: {name: words, key: redis}}
+  peer: {tls: {secretName: certificates}, tokenSecret: {name: words, key: token}}
+lastKnownGood: {encryptionKeysSecret: {name: words, key: keys}}
+drain: {durationSeconds: 1, graceSeconds: 1}
+allowPlaintext: true
 `
 
 // secrets are those that the values name.
@@ -129,7 +184,8 @@ const directoryValues = `
 config: {upstream: {directory: /etc/xds}}
 extraVolumes: [{name: xds, configMap: {name: resources}}]
 extraVolumeMounts: [{name: xds, mountPath: /etc/xds, readOnly: true}]
-drain: {seconds: 1, graceSeconds: 1}
+drain: {durationSeconds: 1, graceSeconds: 1}
+allowPlaintext: true
 `
 
 // podOf returns the pods that the chart makes of values, and its ConfigMaps.

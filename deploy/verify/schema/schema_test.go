@@ -58,7 +58,7 @@ func validate(t *testing.T, s *jsonschema.Schema, data []byte) error {
 func TestSchema(t *testing.T) {
 	s := compile(t)
 	for _, name := range []string{
-		"relay/config/default.yaml", "deploy/compose/relay.yaml",
+		"relay/config/default.yaml", "deploy/compose/relay.yaml", "deploy/compose/relay.tls.yaml", "deploy/relay.production.yaml",
 		"deploy/kustomize/base/relay.yaml", "deploy/kustomize/overlays/production/relay.yaml",
 	} {
 		data, err := os.ReadFile(filepath.Join(repository, name))
