@@ -122,9 +122,9 @@ var withoutGolden = map[string]string{
 	"xdsrelay demo":           "it runs in real time, and its tests read what it prints",
 	"xdsrelay version":        "it prints the build",
 	"xdsrelay context use":    "it writes a file, and its tests read it",
-	"xdsrelay config default": "docs/configuration.md has it",
-	"xdsrelay config doc":     "docs/configuration.md is its output",
-	"xdsrelay config schema":  "it is generated from the same fields as docs/configuration.md",
+	"xdsrelay config default": "docs/reference/configuration.md has it",
+	"xdsrelay config doc":     "docs/reference/configuration.md is its output",
+	"xdsrelay config schema":  "it is generated from the same fields as docs/reference/configuration.md",
 }
 
 // endpoint returns the endpoint that q is for, in the form METHOD PATH.
