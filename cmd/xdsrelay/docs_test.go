@@ -86,12 +86,6 @@ func TestCommandPage(t *testing.T) {
 	for _, c := range all {
 		describeCommand(&b, c)
 	}
-	api, err := os.ReadFile("testdata/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.WriteString("\n")
-	b.Write(api)
 	golden(t, "../../docs/reference/cli.md", b.String())
 }
 

@@ -1,5 +1,5 @@
 // Configuration of VitePress, which renders docs as a static site. The Makefile sets the environment.
-import { readFileSync } from 'node:fs'
+import { copyFileSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { defineConfig } from 'vitepress'
 import { anchor, navigation, toRepository, verbatim } from './markdown.mjs'
@@ -52,5 +52,8 @@ export default defineConfig({
     search: { provider: 'local' },
     socialLinks: [{ icon: 'github', link: repository }],
   },
-  buildEnd: ({ outDir }) => checkSite(outDir, base),
+  buildEnd({ outDir }) {
+    copyFileSync(path.join(docs, 'reference/openapi.yaml'), path.join(outDir, 'reference/openapi.yaml'))
+    checkSite(outDir, base)
+  },
 })
