@@ -33,8 +33,11 @@ CONTOUR_VERSION := v1.33.8
 CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 COLLECTOR := .bin/otelcol-v0.162.0
 
+# The generator of the documentation site, and its packages at the versions of its lock file.
+SITE := .ci/site
+
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages man fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages docs man fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -179,6 +182,13 @@ pages: ## write again the pages that are made from the code, which tests compare
 	$(GO) $(TEST) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence ./relay/cache/link -run TestTransitions -count 1 -args -update
 	$(GO) $(TEST) ./cmd/xdsrelay -count 1 -args -update
 
+# DOCS_REPOSITORY is where links to files outside docs lead, and DOCS_BASE the path at which a web
+# server has the site.
+DOCS_REPOSITORY ?= https://github.com/example/xdsrelay
+DOCS_BASE ?= /
+docs: $(SITE)/node_modules/.package-lock.json ## render docs as a static site into bin/docs; a dead link or anchor fails (needs Node.js)
+	cd $(SITE) && DOCS_VERSION='$(VERSION)' DOCS_REPOSITORY='$(DOCS_REPOSITORY)' DOCS_BASE='$(DOCS_BASE)' npm run --silent build
+
 man: ## write man pages to bin/man, and scripts that complete commands in shells to bin/completions
 	mkdir -p bin
 	$(GO) $(TEST) ./cmd/xdsrelay -run '^TestPages$$' -count 1 -args -pages $(CURDIR)/bin
@@ -197,7 +207,7 @@ lint: $(GOLANGCI) ## run golangci-lint
 check: vet lint test ## vet, lint and test: what a change has to pass
 
 clean: ## remove what the targets above have built
-	rm -rf bin .bin relay/e2e/clients/node/node_modules relay/e2e/browser/node_modules
+	rm -rf bin .bin relay/e2e/clients/node/node_modules relay/e2e/browser/node_modules $(SITE)/node_modules
 
 # go install leaves the name without the version; the version in the name makes
 # a new one be built when it changes.
@@ -215,3 +225,7 @@ $(CONTOUR):
 # compiled (a minute and a half of one processor).
 $(COLLECTOR): deploy/verify/collector/main.go deploy/verify/collector/go.mod
 	cd deploy/verify/collector && $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .
+
+# npm writes this copy of the lock file after it has installed all packages. None runs a script.
+$(SITE)/node_modules/.package-lock.json: $(SITE)/package-lock.json
+	cd $(SITE) && npm ci --ignore-scripts --loglevel=error

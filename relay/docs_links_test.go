@@ -14,7 +14,7 @@ import (
 
 // page is a document for readers.
 type page struct {
-	name    string // from the root: docs/cli.md
+	name    string // from the root: docs/reference/cli.md
 	text    string // without what stands in code blocks
 	links   []string
 	anchors []string

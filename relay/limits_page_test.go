@@ -14,12 +14,12 @@ import (
 )
 
 var (
-	limitsPage  = filepath.Join("..", "docs", "limits.md")
+	limitsPage  = filepath.Join("..", "docs", "reference", "limits.md")
 	limitsBegin = "<!-- limits: go test ./relay -run TestLimitsPage -update -->\n"
 	limitsEnd   = "<!-- end -->\n"
 )
 
-// TestLimitsPage: docs/limits.md lists the limits as the code has them, with the
+// TestLimitsPage: docs/reference/limits.md lists the limits as the code has them, with the
 // defaults of the configuration.
 func TestLimitsPage(t *testing.T) {
 	text, err := os.ReadFile(limitsPage)

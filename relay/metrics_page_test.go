@@ -12,12 +12,12 @@ import (
 	"xdsrelay/relay/telemetry"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md")
+var update = flag.Bool("update", false, "write docs/reference/metrics.md")
 
 // metricsPage is the page that lists the metrics.
-var metricsPage = filepath.Join("..", "docs", "metrics.md")
+var metricsPage = filepath.Join("..", "docs", "reference", "metrics.md")
 
-// TestMetricsPage: docs/metrics.md lists the metrics that a node with everything
+// TestMetricsPage: docs/reference/metrics.md lists the metrics that a node with everything
 // turned on makes.
 func TestMetricsPage(t *testing.T) {
 	instruments := allInstruments(t)

@@ -22,7 +22,7 @@ import (
 )
 
 // TestMetricsAreThose runs a node with everything turned on, and holds that it exports to Prometheus
-// the metrics of docs/metrics.md with their labels, that these pass `promtool check metrics`, and that
+// the metrics of docs/reference/metrics.md with their labels, that these pass `promtool check metrics`, and that
 // no label has the name of a client, a key or a resource.
 func TestMetricsAreThose(t *testing.T) {
 	redis := redistest.Start(t, redistest.Config{})

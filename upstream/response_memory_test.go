@@ -20,7 +20,7 @@ const (
 )
 
 // TestMemoryOfAResponse: a response with as many of the smallest entries as are accepted uses a
-// bounded multiple of its size. docs/limits.md has the numbers.
+// bounded multiple of its size. docs/reference/limits.md has the numbers.
 func TestMemoryOfAResponse(t *testing.T) {
 	const size = 4 << 20
 	part := func(b []byte, number protowire.Number, v []byte) []byte {

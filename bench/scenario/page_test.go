@@ -10,15 +10,15 @@ import (
 	"xdsrelay/bench/report"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/benchmarks.md anew")
+var update = flag.Bool("update", false, "write the table of docs/internals/benchmarks.md anew")
 
 const (
-	page      = "../../docs/benchmarks.md"
+	page      = "../../docs/internals/benchmarks.md"
 	pageBegin = "<!-- scenarios: go test ./bench/scenario -run TestPage -update -->\n"
 	pageEnd   = "<!-- end -->\n"
 )
 
-// TestPage holds that docs/benchmarks.md lists the scenarios, and what the relay
+// TestPage holds that docs/internals/benchmarks.md lists the scenarios, and what the relay
 // is meant to reach in them.
 func TestPage(t *testing.T) {
 	b, err := os.ReadFile(page)

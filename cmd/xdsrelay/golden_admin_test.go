@@ -102,13 +102,17 @@ var goldenQuestions = []question{
 	{http.MethodGet, "/debug/pprof/cmdline", ""},
 	{http.MethodGet, "/debug/pprof/symbol?0x1", ""},
 	{http.MethodPost, "/log/level?part=upstream&level=debug", ""},
+	{http.MethodPost, "/log/level?part=upstream&level=debug&format=json", ""},
 	{http.MethodPost, "/log/level?part=bad&level=debug", ""},
 	{http.MethodPost, "/reconnect", ""},
+	{http.MethodPost, "/reconnect?format=json", ""},
 	{http.MethodPost, "/config/reload", ""},
+	{http.MethodPost, "/config/reload?format=json", ""},
 	{http.MethodPost, "/release", ""},
 	{http.MethodPost, "/release?key=none", ""},
 	{http.MethodPost, "/release?key=guarded", ""},
 	{http.MethodPost, "/release?key=guarded", ""},
+	{http.MethodPost, "/release?key=guarded&format=json", ""},
 	{http.MethodPost, "/drain?format=json", ""},
 	{http.MethodPost, "/drain", ""},
 }
@@ -122,9 +126,9 @@ var withoutGolden = map[string]string{
 	"xdsrelay demo":           "it runs in real time, and its tests read what it prints",
 	"xdsrelay version":        "it prints the build",
 	"xdsrelay context use":    "it writes a file, and its tests read it",
-	"xdsrelay config default": "docs/configuration.md has it",
-	"xdsrelay config doc":     "docs/configuration.md is its output",
-	"xdsrelay config schema":  "it is generated from the same fields as docs/configuration.md",
+	"xdsrelay config default": "docs/reference/configuration.md has it",
+	"xdsrelay config doc":     "docs/reference/configuration.md is its output",
+	"xdsrelay config schema":  "it is generated from the same fields as docs/reference/configuration.md",
 }
 
 // endpoint returns the endpoint that q is for, in the form METHOD PATH.

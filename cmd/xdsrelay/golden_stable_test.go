@@ -27,7 +27,7 @@ var goldenBodies = map[string]string{
 	"/ui/app.js":    "(relay/admin/ui/app.js)",
 }
 
-// unstableMetrics are the lines of metrics that are left out: descriptions, which docs/metrics.md
+// unstableMetrics are the lines of metrics that are left out: descriptions, which docs/reference/metrics.md
 // has, and what differs from run to run or from build to build. That is the process, the buckets and
 // sums of times, whether two workers build the same body at once, the size of JSON, in which each
 // build of the protobuf library puts other spaces, and points in time.

@@ -37,7 +37,7 @@ func readAlerts(t *testing.T) (all []monitoring.Rule) {
 }
 
 // runbookURL is the default of the chart's prometheusRule.runbookURL.
-const runbookURL = "https://xdsrelay.example/docs/runbook.md"
+const runbookURL = "https://xdsrelay.example/docs/operate/runbook.md"
 
 // entryParts are the parts of each entry of the runbook, in this order.
 var entryParts = []string{"Meaning", "Impact", "Diagnosis", "Mitigation"}
@@ -45,7 +45,7 @@ var entryParts = []string{"Meaning", "Impact", "Diagnosis", "Mitigation"}
 // TestAlerts: each alert uses metrics that exist, keeps the labels job and namespace, has a severity,
 // a summary and a description, and links to its entry in the runbook, which has no others.
 func TestAlerts(t *testing.T) {
-	runbook, err := os.ReadFile(repository + "/docs/runbook.md")
+	runbook, err := os.ReadFile(repository + "/docs/operate/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}

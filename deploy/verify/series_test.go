@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// others are series that do not come from docs/metrics.md: of Prometheus itself, of the
+// others are series that do not come from docs/reference/metrics.md: of Prometheus itself, of the
 // Go runtime and of the process, which every Go program has.
 var others = map[string]bool{
 	"up": true, "process_resident_memory_bytes": true, "process_cpu_seconds_total": true, "process_open_fds": true, "process_max_fds": true,
 	"go_gc_gomemlimit_bytes": true, "go_goroutines": true, "go_memstats_heap_inuse_bytes": true,
 }
 
-// series are the names that Prometheus sees, from docs/metrics.md, which is generated
+// series are the names that Prometheus sees, from docs/reference/metrics.md, which is generated
 // from the code; histograms have three each.
 var series = sync.OnceValues(func() (map[string]bool, error) {
-	text, err := os.ReadFile(repository + "/docs/metrics.md")
+	text, err := os.ReadFile(repository + "/docs/reference/metrics.md")
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func checkSeries(t *testing.T, who, name string) {
 	t.Helper()
 	all, err := series()
 	if err != nil || len(all) < 20 {
-		t.Fatalf("docs/metrics.md names %d series: %v", len(all), err)
+		t.Fatalf("docs/reference/metrics.md names %d series: %v", len(all), err)
 	}
 	if !all[name] && !others[name] {
 		t.Errorf("%s: there is no metric %s", who, name)

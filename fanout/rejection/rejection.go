@@ -71,7 +71,7 @@ type label struct {
 
 // New makes a Counter. The counters of one meter count in one metric.
 func New(meter metric.Meter) (*Counter, error) {
-	m, err := meter.Int64Counter(Metric, metric.WithDescription("Rejections, by what was rejected and why. The reason is the configuration field of a limit, a gRPC code, or a word that docs/metrics.md lists."))
+	m, err := meter.Int64Counter(Metric, metric.WithDescription("Rejections, by what was rejected and why. The reason is the configuration field of a limit, a gRPC code, or a word that docs/reference/metrics.md lists."))
 	return &Counter{metric: m}, err
 }
 

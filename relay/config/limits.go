@@ -91,7 +91,7 @@ type Limits struct {
 }
 
 // defaultLimits are above what the clients of a node with 1 GiB need, and below what such
-// a node cannot sustain; see docs/limits.md.
+// a node cannot sustain; see docs/reference/limits.md.
 func defaultLimits() Limits {
 	return Limits{
 		MaxConnections:            200_000,

@@ -89,7 +89,7 @@ func kindOf(t reflect.Type) string {
 	return "text"
 }
 
-// Doc describes all fields, in Markdown: docs/configuration.md.
+// Doc describes all fields, in Markdown: docs/reference/configuration.md.
 func Doc() string {
 	var b strings.Builder
 	b.WriteString(docIntro)

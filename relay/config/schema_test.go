@@ -37,9 +37,9 @@ func TestCommentsOfTwins(t *testing.T) {
 	}
 }
 
-// TestDoc holds that docs/configuration.md describes all fields.
+// TestDoc holds that docs/reference/configuration.md describes all fields.
 func TestDoc(t *testing.T) {
-	golden(t, "../../docs/configuration.md", Doc())
+	golden(t, "../../docs/reference/configuration.md", Doc())
 	for _, l := range leaves(Default()) {
 		if !strings.Contains(Doc(), "| <a id=\""+l.path+"\"></a>`"+l.path+"` |") {
 			t.Errorf("the page lacks %s", l.path)

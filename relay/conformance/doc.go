@@ -12,7 +12,7 @@
 //     virtual time; package xdstest/conversation describes the language.
 //
 // A Go test anywhere in the repository holds the rules that its doc comment
-// names. TestPage puts all of this on one page, docs/conformance.md:
+// names. TestPage puts all of this on one page, docs/internals/conformance.md:
 //
 //	go test ./relay/conformance -update
 package conformance

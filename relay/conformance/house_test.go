@@ -104,7 +104,7 @@ func (h *house) shown(id string) string {
 	var all []string
 	for _, s := range h.scripts {
 		if slices.Contains(s.Rules, id) {
-			all = append(all, fmt.Sprintf("[%s](../relay/conformance/%s) (%s)", s.Name, filepath.ToSlash(s.File), run(s.Combinations)))
+			all = append(all, fmt.Sprintf("[%s](../../relay/conformance/%s) (%s)", s.Name, filepath.ToSlash(s.File), run(s.Combinations)))
 		}
 	}
 	for _, g := range h.tests {
@@ -144,8 +144,8 @@ func TestHouse(t *testing.T) {
 	}
 	text := h.render()
 	for _, want := range []string{
-		"| A1 | One. | [talk](../relay/conformance/f.txtar) (sotw-ads × delta)<br>`d: TestX` |\n",
-		"| A2 | Two. [Deviation](#deviations) | [talk](../relay/conformance/f.txtar) (sotw-ads × delta) |\n",
+		"| A1 | One. | [talk](../../relay/conformance/f.txtar) (sotw-ads × delta)<br>`d: TestX` |\n",
+		"| A2 | Two. [Deviation](#deviations) | [talk](../../relay/conformance/f.txtar) (sotw-ads × delta) |\n",
 		"| A3 | Three. | **nothing yet** |\n", "### A2, A7: Note\n\na b\n\nc\n",
 	} {
 		if !strings.Contains(text, want) {

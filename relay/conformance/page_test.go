@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/conformance.md instead of comparing it")
+var update = flag.Bool("update", false, "write docs/internals/conformance.md instead of comparing it")
 
 // page is where the page lies.
-const page = "../../docs/conformance.md"
+const page = "../../docs/internals/conformance.md"
 
 // TestPage holds that every rule has a test, and that the page says so. With
 // -update it writes the page.
@@ -36,6 +36,6 @@ func TestPage(t *testing.T) {
 	if was, err := os.ReadFile(page); err != nil {
 		t.Errorf("%v", err)
 	} else if string(was) != text {
-		t.Errorf("docs/conformance.md is out of date: run go test ./relay/conformance -update")
+		t.Errorf("docs/internals/conformance.md is out of date: run go test ./relay/conformance -update")
 	}
 }

@@ -188,7 +188,7 @@ func namesAndRestart(t *testing.T, s *stage) {
 // clients.
 func nameChurn(t *testing.T, s *stage) {
 	const length, batch, kept = 1000, 1000, 15
-	const lingering = 32 << 20 // of one key, in bytes; see docs/limits.md
+	const lingering = 32 << 20 // of one key, in bytes; see docs/reference/limits.md
 	rounds := size(45, 500)
 	churn := func(key string) {
 		c := open(t, s.dial(t), deltaMethod)

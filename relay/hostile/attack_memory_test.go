@@ -106,7 +106,7 @@ func crowdAsChild() int {
 // idleNearTheLimit fills the memory of a node with connections that have no stream. They
 // are what ends: a new client is served while the attacker keeps all that it may.
 func idleNearTheLimit(t *testing.T, s *stage) {
-	const many, each = 18_000, 48 << 10 // of the memory, see docs/limits.md: that of the chart has room for them
+	const many, each = 18_000, 48 << 10 // of the memory, see docs/reference/limits.md: that of the chart has room for them
 	before := s.shortOfMemory(t)
 	end := idleConnections(t, s.XDS, many)
 	defer end()

@@ -54,7 +54,7 @@ func (d *decoder) bootstrap(t *tree) (b bootstrap) {
 			b.ttl, b.ttlAt = d.cache(f)
 		case "metrics_sink":
 			d.note(f.at, "", "The metrics are not sent to statsd: Prometheus reads them at /metrics, on the admin port and on metrics.address, "+
-				"and OTEL_EXPORTER_OTLP_ENDPOINT sends them by OTLP. Their names are new: docs/metrics.md lists them.")
+				"and OTEL_EXPORTER_OTLP_ENDPOINT sends them by OTLP. Their names are new: docs/reference/metrics.md lists them.")
 		default:
 			d.unknown(f, "")
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Page returns docs/metrics.md, which describes all instruments.
+// Page returns docs/reference/metrics.md, which describes all instruments.
 func Page(instruments []Instrument) string {
 	var b strings.Builder
 	b.WriteString(intro)

@@ -266,7 +266,7 @@ func (c *Client) Stats() Stats {
 }
 
 // Violations lists the breaches of protocol that the client met, in order. Each begins with the id of
-// the rule, as in "B5: ..."; docs/conformance.md lists the rules.
+// the rule, as in "B5: ..."; docs/internals/conformance.md lists the rules.
 func (c *Client) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@
 // may be called from any goroutine, also by those functions, but for Close. [Client.Changed] says when to
 // look again.
 //
-// Violations begin with the id of the rule that was broken (docs/conformance.md): B4, nothing of the
+// Violations begin with the id of the rule that was broken (docs/internals/conformance.md): B4, nothing of the
 // type is subscribed to; B5, a missing or repeated nonce; B29, a name twice in a response; B30, a body
 // of another type; B31, a resource that was not asked for; B34, a resource without a body. A violation
 // changes nothing of what the client does.
