@@ -252,7 +252,9 @@ func TestEndpointsOfHeldListeners(t *testing.T) {
 					}
 					cold := w.client(endpoints, false, "a", "b").table
 					has := func(n string) bool {
-						e := cold.entryOf(n)
+						cold.mu.RLock()
+						defer cold.mu.RUnlock()
+						e := cold.store.Get(n)
 						return e != nil && e.Res != nil && !e.Res.Hollow()
 					}
 					for _, n := range []string{"a", "b"} {
