@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: notices [-texts] PROGRAM")
 		os.Exit(2)
 	}
-	modules, err := read(flag.Arg(0))
+	modules, err := read(context.Background(), flag.Arg(0))
 	if err == nil {
 		if *texts {
 			err = writeTexts(os.Stdout, modules)
@@ -52,16 +53,16 @@ type module struct {
 type text struct{ name, content string }
 
 // read returns the modules of a program, and the Go standard library.
-func read(program string) ([]module, error) {
+func read(ctx context.Context, program string) ([]module, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
 		return nil, err
 	}
-	direct, err := directOf(program)
+	direct, err := directOf(ctx, program)
 	if err != nil {
 		return nil, err
 	}
-	root, err := output("go", "env", "GOROOT")
+	root, err := output(ctx, "go", "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func read(program string) ([]module, error) {
 			dep = dep.Replace
 		}
 		m := module{path: dep.Path, version: dep.Version, direct: direct[dep.Path]}
-		dir, err := download(dep.Path, dep.Version)
+		dir, err := download(ctx, dep.Path, dep.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -88,8 +89,8 @@ func read(program string) ([]module, error) {
 }
 
 // directOf returns the modules that the go.mod next to a program's repository requires directly.
-func directOf(program string) (map[string]bool, error) {
-	cmd := exec.Command("go", "list", "-m", "-f", "{{if not .Indirect}}{{.Path}}{{end}}", "all")
+func directOf(ctx context.Context, program string) (map[string]bool, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{if not .Indirect}}{{.Path}}{{end}}", "all")
 	cmd.Dir = filepath.Dir(filepath.Dir(program))
 	out, err := cmd.Output()
 	if err != nil {
@@ -103,8 +104,8 @@ func directOf(program string) (map[string]bool, error) {
 }
 
 // download returns the folder of a module, which is fetched if it is not in the cache.
-func download(path, version string) (string, error) {
-	out, err := output("go", "mod", "download", "-json", path+"@"+version)
+func download(ctx context.Context, path, version string) (string, error) {
+	out, err := output(ctx, "go", "mod", "download", "-json", path+"@"+version)
 	if err != nil {
 		return "", err
 	}
@@ -118,8 +119,8 @@ func download(path, version string) (string, error) {
 	return got.Dir, nil
 }
 
-func output(name string, args ...string) ([]byte, error) {
-	out, err := exec.Command(name, args...).Output()
+func output(ctx context.Context, name string, args ...string) ([]byte, error) {
+	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
 	}

@@ -23,7 +23,7 @@ func TestPage(t *testing.T) {
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("%v: run `make build` first", err)
 	}
-	modules, err := read(program)
+	modules, err := read(t.Context(), program)
 	if err != nil {
 		t.Fatal(err)
 	}
