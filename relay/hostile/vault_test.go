@@ -62,7 +62,7 @@ func (p *private) add(cfg *config.Config, folder string) {
 	mesh := config.NamedListener{Name: "mesh", Listener: config.DefaultListener()}
 	mesh.Address = "127.0.0.1:0"
 	mesh.TLS.CertFile, mesh.TLS.KeyFile, mesh.TLS.CAFile = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem"), filepath.Join(folder, "ca.pem")
-	cfg.Listeners, cfg.Authorization.Rules = []config.NamedListener{mesh}, authorize.Any()
+	cfg.Listeners, cfg.Authorization.Rules = append(cfg.AllListeners(), mesh), authorize.Any()
 	if err := cfg.Log.Level.UnmarshalText([]byte("debug")); err != nil {
 		panic(err) // not for a word that is written here
 	}
