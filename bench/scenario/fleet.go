@@ -127,7 +127,7 @@ func (f *fleetChild) await(ctx context.Context, revision uint64, change *content
 	return f.reached(r, err)
 }
 
-// storm lets clients connect anew, and waits until all hold everything.
+// storm lets clients reconnect, and waits until all hold everything.
 func (f *fleetChild) storm(ctx context.Context, s fleet.Storm, timeout time.Duration) (time.Duration, error) {
 	var r fleet.Stormed
 	err := f.child.Call(ctx, fleet.OrderStorm, fleet.StormArgs{Storm: s, Timeout: timeout}, &r)

@@ -10,7 +10,7 @@ import (
 	"xdsrelay/bench/report"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/internals/benchmarks.md anew")
+var update = flag.Bool("update", false, "write the table of docs/internals/benchmarks.md again")
 
 const (
 	page      = "../../docs/internals/benchmarks.md"

@@ -160,7 +160,7 @@ func (r *runner) change(ctx context.Context, s Step) (took, error) {
 // target has the change.
 const untilGone, untilChanged = 2 * time.Second, 2 * time.Second
 
-// storm lets clients connect anew, and waits until all hold everything.
+// storm lets clients reconnect, and waits until all hold everything.
 func (r *runner) storm(ctx context.Context, s Step) (took, error) {
 	storm := fleet.Storm{Versions: "warm", Over: s.For, Links: s.Count}
 	if s.Cold {

@@ -32,7 +32,7 @@ type tierContext struct {
 	TokenFile string `yaml:"token_file" json:"token_file,omitempty"`
 }
 
-// contextsHint tells where contexts come from.
+// contextsHint names the command that lists contexts.
 const contextsHint = "'xdsrelay context list' lists the contexts"
 
 // maxContexts bounds the file, in bytes.
