@@ -252,7 +252,7 @@ func (n *Node) wake(subs []*cache.Subscription) {
 
 // massRemoval warns that a control plane has removed a large share of a set (K16).
 func (n *Node) massRemoval(m cache.MassRemoval) {
-	about := []any{"key", string(m.Group.Key), "type", m.Type.URL, "origin", m.Origin, "removals", m.Removals, "of", m.Of}
+	about := []any{"key", string(m.Group.Key), "type", m.Type.URL, "upstream", m.Origin, "removals", m.Removals, "of", m.Of}
 	if !m.HeldBack {
 		n.part(logs.Origin).Warn("the control plane removed most of a complete set, and clients followed; removal_guard.max_percent would have held the removals back", about...)
 		return
@@ -263,7 +263,7 @@ func (n *Node) massRemoval(m cache.MassRemoval) {
 // namesNear warns before the clients of a key are refused for the size of their names.
 func (n *Node) namesNear(c cache.NamesNear) {
 	n.part(logs.Origin).Warn("the subscribed names of a key are close to upstream.max_names_size; names without a resource of the clients that ask for most are dropped first, then clients with more are refused",
-		"key", string(c.Group.Key), "type", c.Type.URL, "origin", c.Stream.Origin, "bytes", c.Bytes, "limit", c.Bound)
+		"key", string(c.Group.Key), "type", c.Type.URL, "upstream", c.Stream.Origin, "bytes", c.Bytes, "limit", c.Bound)
 }
 
 // part is the logger of a part of the node.

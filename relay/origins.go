@@ -95,12 +95,12 @@ func newOrigins(cfg *config.Config, secured secureFor, dial []grpc.DialOption, t
 		if i == 0 {
 			label = "" // as if there were no others
 		} else {
-			log = log.With("origin", one.Name)
+			log = log.With("upstream", one.Name)
 		}
 		if err := o.add(label, cfg.UpstreamPath(i), one, secured, dial, tel, log); err != nil {
 			o.Close()
 			if i > 0 {
-				err = fmt.Errorf("origin %q: %w", one.Name, err)
+				err = fmt.Errorf("upstream %q: %w", one.Name, err)
 			}
 			return nil, err
 		}

@@ -183,7 +183,7 @@ func TestOneGuard(t *testing.T) {
 			}
 		}
 		var done admin.Released
-		if code, _ := w.order(follower, http.MethodPost, "/release?key=red", &done); code != http.StatusOK || done.Removals != 2 {
+		if code, _ := w.order(follower, http.MethodPost, "/removals/approve?key=red", &done); code != http.StatusOK || done.Removals != 2 {
 			t.Errorf("%d: %+v", code, done)
 		}
 		w.converged()

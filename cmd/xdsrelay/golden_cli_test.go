@@ -83,7 +83,7 @@ var goldenCalls = []string{
 	"top --once -o json",
 	"top --once -o name",
 	"log-level",
-	"log-level origin=debug",
+	"log-level upstream=debug",
 	"log-level -o json",
 	"reload",
 	"reload -o json",

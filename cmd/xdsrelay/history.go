@@ -102,7 +102,7 @@ func pickHistory(h *ops.History, on string) (*ops.NodeHistory, error) {
 
 // sources say in a table where an update came from.
 var sources = map[string]string{
-	"origin": "upstream", "owner": "owner", "restored": "last known good",
+	"upstream": "upstream", "owner": "owner", "restored": "last known good",
 	"expired": "TTL expired", "kept": "kept for references", "released": "removals approved",
 }
 

@@ -56,7 +56,7 @@ func (a *app) newReconnectCmd() *cobra.Command {
 		Long: "Make a node retry its control planes now. While a control plane is unreachable, the\n" +
 			"backoff between attempts grows up to backoff.max of the upstream; this command ends the\n" +
 			"current backoff and resets it. Working streams stay open. The command is about one\n" +
-			"node: run it for each node of a tier. 'xdsrelay status' and /debug/origin on the admin\n" +
+			"node: run it for each node of a tier. 'xdsrelay status' and /debug/upstreams on the admin\n" +
 			"port show when the next attempt is due.",
 		Args: cobra.NoArgs,
 	}

@@ -283,9 +283,9 @@ func noSuchClient(name string, found ops.Found) error {
 		if found.More {
 			b.WriteString("\n  …")
 		}
-	case len(found.Near) > 0:
+	case len(found.Similar) > 0:
 		fmt.Fprintf(&b, "no client has the name %q; did you mean:", name)
-		for _, n := range found.Near {
+		for _, n := range found.Similar {
 			fmt.Fprintf(&b, "\n  %s", printable(n))
 		}
 	default:

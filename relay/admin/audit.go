@@ -18,7 +18,7 @@ type order struct {
 // orders are all that there are.
 func orders(cfg Config) []order {
 	return []order{
-		{"/release", cfg.Tier.release, []string{ops.ParamKey}},
+		{"/removals/approve", cfg.Tier.release, []string{ops.ParamKey}},
 		{"/drain", cfg.Tier.drain, nil},
 		{"/reconnect", cfg.reconnect, nil},
 		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},

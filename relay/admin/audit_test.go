@@ -48,7 +48,7 @@ func TestOrdersAreLogged(t *testing.T) {
 			t.Errorf("%s was answered %d, and logged as %v; expected identity %q and result %q", order, code, line, identity, result)
 		}
 	}
-	parameters := map[string]string{"/release": "?key=a", "/log/level": "?level=debug"}
+	parameters := map[string]string{"/removals/approve": "?key=a", "/log/level": "?level=debug"}
 	for _, o := range orders(cfg) {
 		line, code := given(o.path, operatorToken, parameters[o.path])
 		checked(line, code, o.path, "operator's token", "done")
@@ -63,7 +63,7 @@ func TestOrdersAreLogged(t *testing.T) {
 	}
 	line, code := given("/log/level", operatorToken, "?level=x")
 	checked(line, code, "/log/level", "operator's token", "failed")
-	if line, _ := given("/release", operatorToken, "?key=a&password=hunter2"); strings.Contains(line["parameters"].(string), "hunter2") {
+	if line, _ := given("/removals/approve", operatorToken, "?key=a&password=hunter2"); strings.Contains(line["parameters"].(string), "hunter2") {
 		t.Errorf("the parameters are %q", line["parameters"])
 	}
 

@@ -26,7 +26,7 @@ a { font-family: ui-monospace, monospace; }
 {{end}}</table>
 <p>The pages of <code>/debug/</code> that show state are JSON with <a href="/debug/keys?format=json">?format=json</a> or <code>Accept: application/json</code>.</p>
 <p>A POST to <code>{{.ClientStatus}}</code> (a ClientStatusRequest as JSON, <code>{}</code> for everything) returns the status of all clients, as the client status discovery service (CSDS) does.</p>
-<p>Operations are POSTs with the header <code>{{.RequestHeader}}: 1</code>; <code>xdsrelay drain</code> and <code>xdsrelay removals approve KEY</code> send them. <code>/drain</code> drains the node as SIGTERM does, <code>/release?key=</code> approves the held removals of a key, <code>/config/reload</code> reloads the configuration, <code>/reconnect</code> ends the backoff before the next attempts at control planes, and <code>/log/level?part=&amp;level=</code> changes a log level. <code>/tier/explain</code> explains which key the Node in its body (as JSON) gets, and which node owns the key.</p>
+<p>Operations are POSTs with the header <code>{{.RequestHeader}}: 1</code>; <code>xdsrelay drain</code> and <code>xdsrelay removals approve KEY</code> send them. <code>/drain</code> drains the node as SIGTERM does, <code>/removals/approve?key=</code> approves the held removals of a key, <code>/config/reload</code> reloads the configuration, <code>/reconnect</code> ends the backoff before the next attempts at control planes, and <code>/log/level?part=&amp;level=</code> changes a log level. <code>/tier/explain</code> explains which key the Node in its body (as JSON) gets, and which node owns the key.</p>
 </body>
 </html>
 `))

@@ -45,7 +45,7 @@ func TestLogLevels(t *testing.T) {
 // TestSettings: what became of the configuration is shown, and an order to read it
 // again says whether that went well.
 func TestSettings(t *testing.T) {
-	state := ops.Settings{File: "relay.yaml", Read: time.Unix(0, 0), Restart: []string{"listener.address"}}
+	state := ops.Settings{File: "relay.yaml", Loaded: time.Unix(0, 0), Restart: []string{"listener.address"}}
 	var err error
 	cfg := testConfig()
 	cfg.Settings, cfg.Reload = func() ops.Settings { return state }, func() (ops.Settings, error) { return state, err }
@@ -61,11 +61,11 @@ func TestSettings(t *testing.T) {
 	if code, text := order(); code != http.StatusConflict || !strings.Contains(text, "nowhere") {
 		t.Errorf("%d %s", code, text)
 	}
-	state.Refused, state.RefusedAt = "line 1\nline 2\x1b[2J", time.Unix(60, 0)
+	state.Rejected, state.RejectedAt = "line 1\nline 2\x1b[2J", time.Unix(60, 0)
 	if code, text := order(); code != http.StatusUnprocessableEntity || !strings.Contains(text, "  line 1\n  line 2?[2J\n") || !strings.Contains(text, "1970-01-01T00:01:00Z") {
 		t.Errorf("%d %s", code, text)
 	}
-	if a := ask(http.MethodGet, "/config?format=json"); a.code != http.StatusOK || !strings.Contains(a.text, `"refused": "line 1`) {
+	if a := ask(http.MethodGet, "/config?format=json"); a.code != http.StatusOK || !strings.Contains(a.text, `"rejected": "line 1`) {
 		t.Errorf("%d %s", a.code, a.text)
 	}
 }

@@ -12,7 +12,7 @@ type Cause string
 
 // The causes.
 const (
-	CauseOrigin   Cause = "origin"   // the control plane sent it
+	CauseOrigin   Cause = "upstream" // the control plane sent it
 	CauseOwner    Cause = "owner"    // the node that owns the key sent it
 	CauseRestored Cause = "restored" // it was restored from last known good (K14)
 	CauseExpired  Cause = "expired"  // TTLs expired (F5)

@@ -113,9 +113,9 @@ type Found struct {
 	// Names are those that begin so, where there are several and none is the name
 	// itself; and otherwise those that are near, where there are none. More says that
 	// there are further ones.
-	Names []string `json:"names,omitempty"`
-	Near  []string `json:"near,omitempty"`
-	More  bool     `json:"more,omitempty"`
+	Names   []string `json:"names,omitempty"`
+	Similar []string `json:"similar,omitempty"`
+	More    bool     `json:"more,omitempty"`
 	// Silent are the nodes that did not answer: the client may be there.
 	Silent []Silent `json:"silent"`
 }
@@ -156,7 +156,7 @@ func (f *Model) Find(ctx context.Context, name string, resources int) (Found, er
 	case len(found.Names) > mostNames:
 		found.Names, found.More = found.Names[:mostNames], true
 	case len(found.Names) == 0:
-		found.Near = f.near(ctx, name, found.Silent)
+		found.Similar = f.near(ctx, name, found.Silent)
 	}
 	return found, nil
 }

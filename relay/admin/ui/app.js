@@ -1,4 +1,4 @@
-// What is shown, by the part of the address behind #, and what is asked for that.
+// The views, by the fragment of the URL, and the requests for their data.
 import { client, clientPath, clients, clientsPath } from './clients.js';
 import { config } from './config.js';
 import { morph } from './dom.js';
@@ -15,9 +15,9 @@ let view = null; // {name, query, name of the client}
 let detail = null; // the feed of the view
 
 const live = new Feed('/api/v1/live', 2000, {
-  onState: tellFresh,
+  onState: showFreshness,
   onData(data) {
-    tellTrouble(seen.live, data);
+    announceProblems(seen.live, data);
     seen.live = data;
     document.getElementById('title').textContent = data.title;
     show();
@@ -43,7 +43,7 @@ function emptySeries() {
   return { at: [], incomplete: [], states: {}, p50: [], p99: [], bytes_in: [], bytes_out: [], responses_in: [], responses_out: [] };
 }
 
-// join puts newer samples behind those that are there, and keeps an hour.
+// join appends newer samples and keeps an hour.
 function join(old, fresh) {
   const newest = Math.max(...[old.at, fresh.at, fresh.incomplete].map((a) => a[a.length - 1] ?? 0));
   const first = old.at.findIndex((t) => t > newest - hour);
@@ -63,7 +63,7 @@ function route() {
     let name = path.slice('/client/'.length);
     try {
       name = decodeURIComponent(name);
-    } catch { /* then it is meant as it is */ }
+    } catch { /* then it is literal */ }
     return { name: 'client', client: name };
   }
   if (path === '/clients') return { name: 'clients', query: paged(q, clientsPath) };
@@ -72,7 +72,7 @@ function route() {
   return { name: 'overview' };
 }
 
-// paged remembers the pages before, so that one can go back.
+// paged remembers the previous pages for going back.
 function paged(q, pathOf) {
   const query = { ...q, pages: [''] };
   query.turn = (step, next) => {
@@ -95,7 +95,7 @@ function enter() {
   if (path) {
     const here = view;
     detail = new Feed(path, view.name === 'config' ? 30_000 : 4000, {
-      onState: tellFresh,
+      onState: showFreshness,
       onData(data) {
         if (here !== view) return;
         if (view.name === 'config') seen.levels = data;
@@ -103,7 +103,7 @@ function enter() {
         show();
       },
     });
-    if (view.name === 'config') detail.onState = null; // a log that is not the node's own is no trouble
+    if (view.name === 'config') detail.onState = null; // the log levels of an embedded node may be unavailable
     detail.now();
   }
   document.title = `${view.client ?? titles[view.name]} · xdsrelay`;
@@ -129,7 +129,7 @@ function show() {
   tick();
 }
 
-// tick keeps times up to date that pass.
+// tick updates relative times.
 function tick() {
   const now = Date.now() + live.skew;
   for (const time of main.querySelectorAll('time[data-ago]')) {
@@ -138,11 +138,11 @@ function tick() {
     const whole = form === 'since' ? `for ${text}` : form === 'bare' ? text : `${text} ago`;
     if (time.textContent !== whole) time.textContent = whole;
   }
-  tellFresh();
+  showFreshness();
 }
 
-// tellFresh says how old what is shown is, and what is done about it.
-function tellFresh() {
+// showFreshness shows the age of the data and whether the node answers.
+function showFreshness() {
   const worst = [live, detail].filter((f) => f && f.failures > 1 || f?.error?.denied || (f?.failures && !f.good))[0];
   const fresh = document.getElementById('fresh');
   const trouble = document.getElementById('trouble');
@@ -156,25 +156,25 @@ function tellFresh() {
   fresh.dataset.state = 'old';
   set('fresh-text', worst.good ? `${span((Date.now() - worst.good) / 1000)} old` : 'no answer');
   main.classList.toggle('old', worst.good > 0);
-  const since = worst.good ? `What is shown is as of ${clock(new Date(worst.good))}.` : 'Nothing can be shown yet.';
-  set('trouble-text', worst.error?.denied ? `This node asks for a token again. ${since} Load the page anew to give it.` : `The node does not answer (${reason(worst.error)}). ${since} It is asked again and again.`);
+  const since = worst.good ? `The page shows the state of ${clock(new Date(worst.good))}.` : 'The page has no data yet.';
+  set('trouble-text', worst.error?.denied ? `This node requires a token again. ${since} Reload the page to enter it.` : `The node does not answer (${reason(worst.error)}). ${since} Retrying.`);
   trouble.hidden = false;
 }
 
-const reason = (error) => (error instanceof TypeError ? 'no connection' : error?.message ?? 'no reason');
+const reason = (error) => (error instanceof TypeError ? 'no connection' : error?.message ?? 'unknown reason');
 
 function set(id, text) {
   const node = document.getElementById(id);
   if (node.textContent !== text) node.textContent = text;
 }
 
-// tellTrouble tells people who do not see the page of new problems, and only of these.
-function tellTrouble(before, now) {
+// announceProblems announces new problems to screen readers.
+function announceProblems(before, now) {
   const errors = (l) => new Set((l?.warnings ?? []).filter((w) => w.level === 'error').map((w) => w.text));
   const old = errors(before);
   const fresh = [...errors(now)].filter((text) => !old.has(text));
   if (fresh.length) set('said', `${count(fresh.length, 'new problem')}: ${fresh.join('. ')}`);
-  else if (before && old.size && !errors(now).size) set('said', 'All problems are over.');
+  else if (before && old.size && !errors(now).size) set('said', 'All problems are resolved.');
 }
 
 document.getElementById('retry').addEventListener('click', () => {
