@@ -81,6 +81,10 @@ type Config struct {
 	// goroutine; with a frame before it is used.
 	Watch func(Event)
 
+	// Failed, unless nil, is called with the error of each attempt at a stream that did not open. It
+	// runs on the client's goroutine. An unreachable server is such an error only with Next.
+	Failed func(err error)
+
 	// Log, unless nil, is called with a line for each request, response, violation and end of a
 	// stream. It is called on any goroutine, with locks of the client held.
 	Log func(format string, args ...any)
