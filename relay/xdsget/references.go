@@ -25,15 +25,6 @@ import (
 	"xdsrelay/relay/xdsclient"
 )
 
-// Ref names a resource, or with the name "*" all resources of a type.
-type Ref struct{ TypeURL, Name string }
-
-// wild reports whether r is all resources of a type.
-func (r Ref) wild() bool { return r.Name == xdsclient.Wildcard }
-
-// several reports whether r may be any number of resources.
-func (r Ref) several() bool { return r.wild() || resource.IsGlob(r.Name) }
-
 // maxDepth is how deep messages are searched for references.
 const maxDepth = 64
 

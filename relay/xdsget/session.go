@@ -35,7 +35,7 @@ type Config struct {
 	// Nack has the types whose responses are rejected, by type URL, each with the reason.
 	Nack map[string]string
 	// TLS is for the connection; nil means plaintext.
-	TLS *secure.Client
+	TLS *TLS
 	// DialOptions are added to those of the session.
 	DialOptions []grpc.DialOption
 	// Notify, unless nil, is called with all that happens, in order for each stream. It is called by
@@ -43,9 +43,12 @@ type Config struct {
 	Notify func(Event)
 }
 
+// TLS is the TLS of connections to a server.
+type TLS = secure.Client
+
 // NewTLS reads the files for TLS: the CA certificates that verify the server, or those of the system,
 // and the client certificate with its key, if any. serverName replaces the host of the address.
-func NewTLS(caFile, certFile, keyFile, serverName string) (*secure.Client, error) {
+func NewTLS(caFile, certFile, keyFile, serverName string) (*TLS, error) {
 	return secure.NewClient(secure.Config{
 		CAFile: caFile, CertFile: certFile, KeyFile: keyFile, ServerName: serverName,
 		MinVersion: minTLS, // control planes may support nothing newer
@@ -409,6 +412,37 @@ func (s *Session) Wait(ctx context.Context) error {
 		}
 		timer.Stop()
 	}
+}
+
+// Watch returns when ctx ends, with its cause, or with an [*Error] when it makes no sense to continue.
+func (s *Session) Watch(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		changed, fatal := s.changed, s.fatal
+		s.mu.Unlock()
+		if fatal != nil {
+			return fatal
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Err returns why the last stream, or attempt at one, ended, as an [*Error]; nil while the server
+// answers.
+func (s *Session) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.fatal != nil:
+		return s.fatal
+	case s.last != nil:
+		return s.last
+	}
+	return nil
 }
 
 // waitLocked returns how long to wait at most until something may change: 0 if nothing is missing.
