@@ -66,6 +66,9 @@ func compareTable(w io.Writer, c *xdsget.Comparison, wide bool) {
 		}
 		return shortVersion(v)
 	}
+	if len(c.Differences) > 0 {
+		fmt.Fprintf(w, "-  %s\n+  %s\n\n", printable(c.Here.Server), printable(c.There.Server))
+	}
 	last := ""
 	for _, d := range c.Differences {
 		if d.URL != last {

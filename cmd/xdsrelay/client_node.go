@@ -124,6 +124,8 @@ func (way *serverTLS) advice(err error) error {
 		do = fmt.Sprintf("set %scert and %[1]scert-key to a certificate that the server accepts", p)
 	case xdsget.Denied:
 		do = "if the server is a relay, 'xdsrelay explain --node-file FILE' shows its rules for the Node"
+	case xdsget.Invalid:
+		do = "check the Node: --node-cluster, --node-metadata or --node-file"
 	case xdsget.Unimplemented:
 		do = "try --variant sotw, or with or without --per-type"
 	}

@@ -87,7 +87,7 @@ func (p *updatePrinter) update(at time.Time, u *xdsget.Update) {
 		return
 	}
 	line := func(what, name, rest string) {
-		text := fmt.Sprintf("%s  %-4s  %-8s  %s", at.Format(time.TimeOnly), typ, what, printable(name))
+		text := fmt.Sprintf("%s  %-4s  %-8s  %-24s", at.Format(time.TimeOnly), typ, what, printable(name))
 		if rest != "" {
 			text += "  " + printable(rest)
 		}

@@ -3,6 +3,7 @@ package xdsget
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -81,10 +82,7 @@ func (s *Side) answered() bool { return s.Problem == "" && len(s.Silent) == 0 }
 // Compare waits until two sessions have everything, or ctx ends, and compares what they have. While
 // they differ it waits a moment longer, since an update may be on its way.
 func Compare(ctx context.Context, here, there *Session) *Comparison {
-	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- here.Wait(ctx) }()
-	go func() { second <- there.Wait(ctx) }()
-	hereErr, thereErr := <-first, <-second
+	hereErr, thereErr := waitBoth(ctx, here, there)
 	settled, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	for {
@@ -100,6 +98,25 @@ func Compare(ctx context.Context, here, there *Session) *Comparison {
 			return compare(side(here, a, nil), side(there, b, nil), a, b)
 		}
 	}
+}
+
+// waitBoth waits for two sessions, and for neither any longer if one cannot continue.
+func waitBoth(ctx context.Context, here, there *Session) (hereErr, thereErr error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	wait := func(s *Session) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			err := s.Wait(ctx)
+			if _, fatal := errors.AsType[*Error](err); fatal {
+				cancel()
+			}
+			done <- err
+		}()
+		return done
+	}
+	first, second := wait(here), wait(there)
+	return <-first, <-second
 }
 
 // contents is what a session has, by type URL and name.

@@ -294,6 +294,9 @@ func (st *stream) ended(err error) {
 		e.Type = st.service
 	}
 	s.mu.Lock()
+	if e.Kind == NeedsTLS && s.last != nil && s.last.Kind == NeedsTLS {
+		e.Final = true // once, the server may only have restarted
+	}
 	s.last = e
 	if e.Final && !st.answered && s.fatal == nil {
 		s.fatal = e

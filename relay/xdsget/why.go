@@ -32,6 +32,7 @@ const (
 	NoCertificate Kind = "client certificate required"
 	BadTLS        Kind = "TLS"
 	Denied        Kind = "denied"
+	Invalid       Kind = "invalid request"
 	Unimplemented Kind = "unimplemented"
 	Closed        Kind = "closed" // by the server, with status OK
 	Other         Kind = "other"
@@ -72,14 +73,14 @@ var causes = []struct {
 	{"remote error: tls: ", BadTLS, "", true},
 	{"first record does not look like a TLS handshake", NoTLS, "the server does not use TLS", true},
 	{"unknown authority", Authority, "the certificate of the server is from an authority that is not trusted here", true},
-	{"certificate is valid for", WrongName, "", true},
-	{"not valid for any names", WrongName, "", true},
-	{"doesn't contain any IP SANs", WrongName, "", true},
+	{"certificate is valid for", WrongName, "the certificate of the server is for another name: ", true},
+	{"not valid for any names", WrongName, "the certificate of the server is for another name: ", true},
+	{"doesn't contain any IP SANs", WrongName, "the certificate of the server is for another name: ", true},
 	{"x509: ", BadTLS, "", true},
 	{"ALPN", BadTLS, "the server does not offer HTTP/2 over TLS (ALPN h2)", true},
 	{"looked like an HTTP/1.1 header", NotGRPC, "the server uses HTTP/1.1, not gRPC", true},
 	{"frame too large", NeedsTLS, "the server does not accept plaintext gRPC: it may require TLS", true},
-	{"error reading server preface: EOF", NeedsTLS, "the server closed the connection: it may require TLS", true},
+	{"error reading server preface: EOF", NeedsTLS, "the server closed the connection: it may require TLS", false},
 	{"connection reset by peer", NeedsTLS, "the server closed the connection: it may require TLS", false},
 	{"i/o timeout", Timeout, "no answer", false},
 	{"context deadline exceeded", Timeout, "no answer", false},
@@ -98,6 +99,9 @@ func explain(err error, addr string, secured bool) *Error {
 				continue
 			}
 			words := c.words
+			if _, detail, ok := strings.Cut(text, "x509: "); ok && c.kind == WrongName {
+				words += redact.Text(detail)
+			}
 			if words == "" {
 				words = redact.Text(text)
 			}
@@ -109,7 +113,7 @@ func explain(err error, addr string, secured bool) *Error {
 	case codes.PermissionDenied, codes.Unauthenticated:
 		e.Kind, e.Final = Denied, true
 	case codes.InvalidArgument, codes.FailedPrecondition:
-		e.Final = true
+		e.Kind, e.Final = Invalid, true
 	case codes.Unimplemented:
 		e.Kind, e.Final = Unimplemented, true
 	}
