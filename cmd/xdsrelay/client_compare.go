@@ -13,12 +13,12 @@ import (
 
 // compareServers prints how the resources of two servers differ.
 func (a *app) compareServers(ctx context.Context, f *clientFlags, out *output) error {
-	here, err := a.startSession(f, f.server, f.clientTLS, a.retryNote(f.clientTLS))
+	here, err := a.startSession(f, f.server, f.clientTLS, a.retryNote())
 	if err != nil {
 		return err
 	}
 	defer here.Close()
-	there, err := a.startSession(f, f.compare, f.compareWay, a.retryNote(f.compareWay))
+	there, err := a.startSession(f, f.compare, f.compareWay, a.retryNote())
 	if err != nil {
 		return err
 	}
@@ -26,9 +26,6 @@ func (a *app) compareServers(ctx context.Context, f *clientFlags, out *output) e
 	wait, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	c := xdsget.Compare(wait, here, there)
-	if ctx.Err() != nil {
-		return errQuiet{ctx.Err()} // interrupted
-	}
 	var failed []error
 	for _, side := range []struct {
 		s   *xdsget.Session

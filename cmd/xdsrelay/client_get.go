@@ -16,7 +16,7 @@ import (
 // getOnce prints the resources when all have arrived, or the time is over.
 func (a *app) getOnce(ctx context.Context, f *clientFlags, out *output) error {
 	began := time.Now()
-	s, err := a.startSession(f, f.server, f.clientTLS, a.retryNote(f.clientTLS))
+	s, err := a.startSession(f, f.server, f.clientTLS, a.retryNote())
 	if err != nil {
 		return err
 	}
@@ -25,16 +25,13 @@ func (a *app) getOnce(ctx context.Context, f *clientFlags, out *output) error {
 	defer cancel()
 	err = s.Wait(wait)
 	took := time.Since(began)
-	if ctx.Err() != nil {
-		return errQuiet{ctx.Err()} // interrupted
-	}
 	st := s.State(out.isData())
 	if responses(&st) == 0 {
 		if last := s.Err(); last != nil {
 			return f.clientTLS.advice(last)
 		}
 		if err != nil && out.isTable() {
-			return fmt.Errorf("the server at %s sent no response within %s to %s: it may have nothing for this Node", f.server, f.timeout, typeNames(&st))
+			return fmt.Errorf("the server at %s sent no response within %s to %s: it may have nothing for this Node", f.server, took.Round(time.Millisecond), typeNames(&st))
 		}
 	}
 	if err := out.print(a.stdout, gotView(&st, took)); err != nil {
@@ -52,12 +49,16 @@ func (a *app) getOnce(ctx context.Context, f *clientFlags, out *output) error {
 	return nil
 }
 
+// retryAfter is how long a server may be unreachable before that is mentioned: it may be starting.
+const retryAfter = time.Second
+
 // retryNote returns a function that reports once that the server is unreachable and the client
 // continues to try.
-func (a *app) retryNote(way *serverTLS) func(xdsget.Event) {
+func (a *app) retryNote() func(xdsget.Event) {
+	began := time.Now()
 	var once sync.Once
 	return func(e xdsget.Event) {
-		if e.Err != nil && !e.Err.Final {
+		if e.Err != nil && !e.Err.Final && time.Since(began) >= retryAfter {
 			once.Do(func() { fmt.Fprintf(a.stderr, "%s; retrying\n", printable(e.Err.Error())) })
 		}
 	}

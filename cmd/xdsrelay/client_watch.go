@@ -128,7 +128,7 @@ func (p *updatePrinter) data(at time.Time, u *xdsget.Update) {
 		return all
 	}
 	d := updateData{
-		Time: at, URL: u.TypeURL, Version: u.Version, Rejected: u.Rejected,
+		Time: at.UTC(), URL: u.TypeURL, Version: u.Version, Rejected: u.Rejected,
 		Added: items(u.Added), Changed: items(u.Changed), Removed: items(u.Removed), Missing: items(u.Absent),
 	}
 	if p.out.form == asYAML {
