@@ -62,17 +62,14 @@ func (a *app) newClientCmd() *cobra.Command {
 			"--compare gets the same from a second server, normally the control plane, and prints the\n" +
 			"differences. Versions may differ. Resources that differ because an update is on its way\n" +
 			"have two seconds to arrive.\n\n" +
-			"--nack rejects all responses of a type, for example to try an alert. Use a --node-id of\n" +
-			"its own: the relay shows the rejection as that of the client.\n\n" +
+			"--nack rejects all responses of a type, for example to try an alert: --nack CDS=reason.\n" +
+			"Use a --node-id of its own: the relay shows the rejection as that of the client.\n\n" +
 			"Secrets in resources are redacted.",
 		Example: "  xdsrelay client --node-id web-1 --node-cluster web\n" +
 			"  xdsrelay client --node-file envoy.yaml -o yaml\n" +
-			"  xdsrelay client CDS EDS/web --variant sotw --node-cluster web\n" +
 			"  xdsrelay client LDS/svc --references --node-cluster web\n" +
 			"  xdsrelay client --watch --node-cluster web\n" +
-			"  xdsrelay client --server relay.example:18000 --ca ca.pem --cert web.pem --cert-key web.key --node-cluster web\n" +
-			"  xdsrelay client --compare control-plane.example:18000 --node-file envoy.yaml\n" +
-			"  xdsrelay client --nack 'CDS=unknown field' --watch --for 5m --node-cluster web",
+			"  xdsrelay client --node-file envoy.yaml --compare control-plane.example:18000",
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.server, "server", config.Default().Listener.Address, "xDS server, as `HOST:PORT` or unix:PATH")

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"xdsrelay/relay/xdsclient"
 	"xdsrelay/relay/xdsget"
 	"xdsrelay/relay/xdstest"
 )
@@ -22,7 +21,7 @@ func TestClient(t *testing.T) {
 	mesh := xdstest.NewAuthority(t, "mesh")
 	cert, key, ca := mesh.WriteFiles(dir, "relay.example")
 	cp := xdstest.NewControlPlane(t, nil)
-	cp.SetSnapshotOf(t, []string{xdsclient.ListenerType}, "web", "v1", xdstest.Cluster("a", time.Second), xdstest.Endpoints("a", "127.0.0.1:1"))
+	cp.SetSnapshotOf(t, []string{xdstest.ListenerType}, "web", "v1", xdstest.Cluster("a", time.Second), xdstest.Endpoints("a", "127.0.0.1:1"))
 	file := writeFile(t, "relay.yaml", strings.NewReplacer("CP", cp.Addr(), "CERT", cert, "KEY", key, "CA", ca).Replace(`
 listener: {address: "127.0.0.1:0", tls: {cert_file: CERT, key_file: KEY, ca_file: CA}}
 upstream: {addresses: ["CP"]}
@@ -84,7 +83,7 @@ authorization: {rules: [{name: web, match: 'listener == "default" && node.cluste
 // TestClientNode: the Node is that of the file, which flags override.
 func TestClientNode(t *testing.T) {
 	cp := xdstest.NewControlPlane(t, nil)
-	cp.SetSnapshotOf(t, []string{xdsclient.ListenerType}, "edge", "v1", xdstest.Cluster("a", time.Second), xdstest.Endpoints("a", "127.0.0.1:1"))
+	cp.SetSnapshotOf(t, []string{xdstest.ListenerType}, "edge", "v1", xdstest.Cluster("a", time.Second), xdstest.Endpoints("a", "127.0.0.1:1"))
 	file := writeFile(t, "envoy.yaml", "node: {id: envoy-1, cluster: web, locality: {region: eu, zone: a}, metadata: {token: s3cret-abc, role: x}}\n")
 	code, stdout, stderr := command(t, "client", "--server", cp.Addr(), "--node-file", file, "--node-cluster", "edge", "--zone", "b",
 		"--node-metadata", "{role: edge, password: hunter2-abc}", "-o", "json")

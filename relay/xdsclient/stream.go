@@ -374,7 +374,7 @@ func (c *Client) checkLocked(s *session, f *Frame) *typeState {
 	for _, w := range wrong {
 		c.cfg.Log("violation: %s", w)
 	}
-	c.violations = append(c.violations, wrong...)
+	c.violations = append(c.violations, wrong[:min(len(wrong), mostViolations-len(c.violations))]...)
 	return t
 }
 

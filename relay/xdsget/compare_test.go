@@ -86,7 +86,8 @@ func TestCompare(t *testing.T) {
 // TestCompareSettles: servers between which an update is on its way are equal in the end.
 func TestCompareSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		changed := append(content()[1:], xdstest.Cluster("a", 2*time.Second))
+		changed := content()
+		changed[0] = xdstest.Cluster("a", 2*time.Second)
 		a, _, first, second := pairOf(t, xdsget.Config{Delta: true}, content(), changed)
 		time.AfterFunc(time.Second, func() { a.Set("", xdstest.Cluster("a", 2*time.Second)) })
 		began := time.Now()

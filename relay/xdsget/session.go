@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"xdsrelay/relay/resource"
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/xdsclient"
 )
@@ -275,7 +276,7 @@ func (st *stream) look(name string, body *anypb.Any) string {
 // take notes the content of a response that was judged.
 func (st *stream) take(f *xdsclient.Frame) {
 	s := st.session
-	has := st.client.Held(f.TypeURL)
+	has := st.contentAfter(f)
 	s.mu.Lock()
 	t := s.typeLocked(f.TypeURL)
 	u, moved := t.apply(f, has, st)
@@ -284,6 +285,27 @@ func (st *stream) take(f *xdsclient.Frame) {
 	s.signalLocked()
 	s.mu.Unlock()
 	s.notify(Event{Update: u})
+}
+
+// contentAfter returns the names that a response may have changed, with the resources that the client
+// has after it; nil for none.
+func (st *stream) contentAfter(f *xdsclient.Frame) map[string]*xdsclient.Held {
+	names := make(map[string]*xdsclient.Held, len(f.Resources)+len(f.Removed))
+	add := func(name string) {
+		name = resource.Canonical(name)
+		if h, ok := st.client.HeldOf(f.TypeURL, name); ok {
+			names[name] = &h
+		} else {
+			names[name] = nil
+		}
+	}
+	for _, r := range f.Resources {
+		add(r.Name)
+	}
+	for _, name := range f.Removed {
+		add(name)
+	}
+	return names
 }
 
 // ended notes that a stream, or an attempt at one, is over.
@@ -456,7 +478,7 @@ func (s *Session) waitLocked() time.Duration {
 	}
 	several := false
 	for _, t := range s.types {
-		if len(t.waiting()) > 0 {
+		if t.isWaiting() {
 			return time.Hour
 		}
 		several = several || t.several()

@@ -127,9 +127,9 @@ func (t *subscription) covers(name string) bool {
 	return t.wants(xdsclient.Wildcard) || xdsclient.Covers(t.asked, name) || xdsclient.Covers(t.followed, name)
 }
 
-// apply notes a response, after which the client has the resources of has. moved reports whether
-// references may have changed.
-func (t *subscription) apply(f *xdsclient.Frame, has map[string]xdsclient.Held, st *stream) (u *Update, moved bool) {
+// apply notes a response. has are the names in it, with the resources that the client has after it.
+// moved reports whether references may have changed.
+func (t *subscription) apply(f *xdsclient.Frame, has map[string]*xdsclient.Held, st *stream) (u *Update, moved bool) {
 	t.responses++
 	u = &Update{TypeURL: f.TypeURL, Version: f.Version, Rejected: st.rejected}
 	for _, r := range f.Resources {
@@ -159,23 +159,34 @@ func (t *subscription) apply(f *xdsclient.Frame, has map[string]xdsclient.Held, 
 	return u, moved
 }
 
-// replace makes has the content.
-func (t *subscription) replace(f *xdsclient.Frame, has map[string]xdsclient.Held, st *stream, u *Update) (moved bool) {
+// replace makes has the content of the names in it. In SotW responses of some types, no other names
+// have any.
+func (t *subscription) replace(f *xdsclient.Frame, has map[string]*xdsclient.Held, st *stream, u *Update) (moved bool) {
 	refs := make(map[string][]Ref, len(st.refs))
 	for name, r := range st.refs {
 		refs[resource.Canonical(name)] = r
 		delete(t.rejected, resource.Canonical(name))
 	}
-	for name, e := range t.held {
-		if _, ok := has[name]; !ok {
+	remove := func(name string) {
+		if e := t.held[name]; e != nil {
 			u.Removed = append(u.Removed, Item{Name: name, Version: e.version})
 			moved = moved || len(e.refs) > 0
 			delete(t.held, name)
 		}
 	}
+	if !f.Delta && xdsclient.FullState(t.url) {
+		for name := range t.held {
+			if has[name] == nil {
+				remove(name)
+			}
+		}
+	}
 	for name, h := range has {
 		e := t.held[name]
 		switch {
+		case h == nil:
+			remove(name)
+			continue
 		case e == nil:
 			u.Added = append(u.Added, Item{Name: name, Version: h.Version})
 			e = &entry{}
@@ -225,20 +236,34 @@ func (t *subscription) waiting() (names []string) {
 	if t.problem != "" {
 		return nil
 	}
-	for _, name := range t.names() {
-		_, bad := t.rejected[name]
-		arrived := t.held[name] != nil || bad || t.absent[name] != ""
-		switch {
-		case name == xdsclient.Wildcard:
-			arrived = t.responses > 0
-		case resource.IsGlob(name):
-			arrived = arrived || t.hasOf(name)
-		}
-		if !arrived {
-			names = append(names, name)
+	return slices.DeleteFunc(t.names(), t.arrived)
+}
+
+// isWaiting reports whether there are such names.
+func (t *subscription) isWaiting() bool {
+	if t.problem != "" {
+		return false
+	}
+	for _, names := range []map[string]bool{t.asked, t.followed} {
+		for name := range names {
+			if !t.arrived(name) {
+				return true
+			}
 		}
 	}
-	return names
+	return false
+}
+
+// arrived reports whether a name of the subscription has arrived or was reported on.
+func (t *subscription) arrived(name string) bool {
+	_, bad := t.rejected[name]
+	switch {
+	case name == xdsclient.Wildcard:
+		return t.responses > 0
+	case t.held[name] != nil, bad, t.absent[name] != "":
+		return true
+	}
+	return resource.IsGlob(name) && t.hasOf(name)
 }
 
 // hasOf reports whether a resource of a glob has arrived.
