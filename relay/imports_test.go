@@ -23,7 +23,7 @@ const module = "xdsrelay"
 //
 //	cmd → relay → {fanout, upstream, shard} → {relay/cache, relay/load} → {relay/aggregation, relay/resource, relay/trace}
 var layers = map[string][]string{
-	"cmd/xdsrelay":      {"relay", "relay/demo"},
+	"cmd/xdsrelay":      {"relay", "relay/demo", "relay/xdsget"},
 	"cmd/xdsbench":      {"bench"},
 	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause", "relay/transition"},
@@ -60,6 +60,7 @@ var layers = map[string][]string{
 	// Beside the program: what drives it and what tries it out.
 	"relay/demo":        {"relay", "relay/pause", "relay/xdsclient", "relay/yamlpos"},
 	"relay/xdsclient":   {"relay/pause", "relay/resource"},
+	"relay/xdsget":      {"relay", "relay/redact", "relay/resource", "relay/secure", "relay/xdsclient"},
 	"relay/xdstest":     {"relay/pause", "relay/resource", "relay/xdsclient"},
 	"shard/redistest":   {"relay/xdstest"},
 	"relay/e2e":         {"relay", "relay/xdstest"},
@@ -80,7 +81,7 @@ var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/tr
 // that would be a way to do the first, and clock the functions that do the last. lockless are those
 // of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/fielddiff", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
 
@@ -148,7 +149,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,
 			"relay/resource/a.go imports xdsrelay/relay/aggregation: relay/resource may import nothing of this module"},
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
-			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
+			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo, relay/xdsget"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
 			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause"},
 		{"test kit of the tables in a table", "fanout/conversation/a.go", "// Package conversation is.\npackage conversation; import _ \"xdsrelay/relay/transition/transitiontest\"",

@@ -76,7 +76,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.StringVar(&f.failOn, "fail-on", "", "exit with 1 if a client has a type in one of these `STATES` or a node does not answer; values as for --state")
 	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, none is STALE, NACKED or UNKNOWN, and no resources are missing")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, timeoutUsage)
-	flags.BoolVarP(&f.watch, "watch", "w", false, "update the output until interrupted")
+	flags.BoolVarP(&f.watch, "watch", "w", false, watchUsage)
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, intervalUsage)
 	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
 	cmd.MarkFlagsMutuallyExclusive("watch", "fail-on")
