@@ -12,6 +12,7 @@ import (
 // [ops.ParamKey].
 const (
 	paramClient    = "client"
+	paramVersion   = "version"
 	paramFormat    = "format"
 	paramLevel     = "level"
 	paramLimit     = "limit"

@@ -65,7 +65,8 @@ type Config struct {
 	MaxRemovalPercent int
 	// RemovalHold bounds how long removals are held back. 0 means until [Group.Release].
 	RemovalHold time.Duration
-	// History is how many updates a table remembers, in about 150 bytes each; see [Table.History].
+	// History is how many updates a table remembers, in about 250 bytes each and the first names that
+	// each changed; see [Table.History].
 	// Default 20; negative means none.
 	History int
 	// HistoryBytes bounds the memory of the previous contents of all keys, of which the newest are

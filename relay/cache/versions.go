@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -75,12 +76,12 @@ func (h *heard) add(version string, gen uint64) {
 
 // VersionReached returns the generation up to which a client needs the content of the table to have
 // what came with a version of the control plane, or what is newer; ok is false if no update with
-// that version is remembered. If there were several, the first counts.
+// that version is remembered. If there were several, as after a rollback, the newest counts.
 func (t *Table) VersionReached(version string) (gen uint64, ok bool) {
 	version = CutVersion(version)
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, h := range t.heard {
+	for _, h := range slices.Backward(t.heard) {
 		if h.version == version {
 			return h.gen, true
 		}

@@ -47,6 +47,7 @@ const (
 	paramSearch                                  = "search"
 	paramState, paramType, paramLimit, paramPage = "state", "type", "limit", "page"
 	paramResources, paramAfter, paramPeer        = "resources", "after", "peer"
+	paramVersion                                 = "version"
 )
 
 // QueryParams are the parameters that [ParseQuery] reads.
