@@ -14,9 +14,9 @@ import (
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/ops"
-	"xdsrelay/relay/tier"
 	"xdsrelay/relay/series"
 	"xdsrelay/relay/terms"
+	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
