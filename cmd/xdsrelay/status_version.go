@@ -23,7 +23,7 @@ func (a *app) awaitVersion(ctx context.Context, node *remote, f statusFlags) err
 		}
 		switch {
 		case v.State == ops.VersionReached:
-			fmt.Fprintf(a.stderr, "version %s is on all of %s (%s)\n", printable(v.Version), count(v.Clients, "client"), count(v.Keys, "key"))
+			fmt.Fprintf(a.stderr, "all of %s (%s) have version %s or a newer one\n", count(v.Clients, "client"), count(v.Keys, "key"), printable(v.Version))
 			return nil
 		case v.State == ops.VersionUnknown && !noted:
 			fmt.Fprintf(a.stderr, "no update with version %s has arrived; waiting\n", printable(v.Version))

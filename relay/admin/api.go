@@ -25,7 +25,7 @@ func (t Tier) apiPages() []page {
 		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
 		{apiPath + "history", apiPath + "history?key=NAME", "the last updates of a key, by type", t.apiHistory, []string{ops.ParamKey}},
 		{apiPath + "history/changes", apiPath + "history/changes?key=NAME&update=N", "what an update of a key changed, or how two updates differ: fields without secrets", t.apiChanges, ops.ChangesParams()},
-		{apiPath + "version", apiPath + "version?version=VERSION", "how far a version of the control plane has come to the clients", t.apiVersion, append(ops.QueryParams(), paramVersion)},
+		{apiPath + "version", apiPath + "version?version=VERSION", "how far a version of the control plane has come to the clients", t.apiVersion, ops.ArrivalParams()},
 		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, page by page", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},
 	}
 }
@@ -169,12 +169,12 @@ func (t Tier) apiChanges(w http.ResponseWriter, r *http.Request) {
 func (t Tier) apiVersion(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
 	q, err := ops.ParseQuery(v)
-	if err == nil && v.Get(paramVersion) == "" {
+	if err == nil && v.Get(ops.ParamVersion) == "" {
 		err = errors.New("the parameter version is missing: expected ?version=VERSION")
 	}
 	if err != nil {
 		apiError(w, http.StatusBadRequest, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, t.Model.Arrival(r.Context(), v.Get(paramVersion), q))
+	writeJSON(w, http.StatusOK, t.Model.Arrival(r.Context(), v.Get(ops.ParamVersion), q))
 }

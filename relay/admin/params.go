@@ -12,7 +12,6 @@ import (
 // [ops.ParamKey].
 const (
 	paramClient    = "client"
-	paramVersion   = "version"
 	paramFormat    = "format"
 	paramLevel     = "level"
 	paramLimit     = "limit"

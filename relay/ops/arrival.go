@@ -117,6 +117,11 @@ func (l Local) targetsOf(version string, q *Query) (targets, map[string]*cache.G
 	return found, groups
 }
 
+// ArrivalParams are the parameters with which a version and the clients that count are selected.
+func ArrivalParams() []string {
+	return []string{ParamVersion, paramName, ParamKey, paramNode, paramType}
+}
+
 // arrival is the part of this node.
 func (l Local) arrival(version string, q Query) *arrivalPart {
 	found, groups := l.targetsOf(version, &q)
@@ -210,7 +215,7 @@ func (f *Model) Arrival(ctx context.Context, version string, q Query) Arrival {
 
 func (f *Model) arrivalOnce(ctx context.Context, version string, q Query) Arrival {
 	v := q.values()
-	v.Set(paramVersion, version)
+	v.Set(ParamVersion, version)
 	parts, silent := AskAll[*arrivalPart](ctx, f.nodes, askArrival, v, nil)
 	out := Arrival{Version: version, Types: []ArrivalType{}, Behind: []ArrivalClient{}, Nodes: []ArrivalNode{}, Without: []string{}, Silent: silent}
 	with := make(map[string]bool)

@@ -60,8 +60,8 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		if err != nil {
 			return nil, err
 		}
-		return local.arrival(v.Get(paramVersion), q), nil
-	}, append(QueryParams(), paramVersion, paramAfter)...)
+		return local.arrival(v.Get(ParamVersion), q), nil
+	}, ArrivalParams()...)
 	return &Model{local: local, nodes: nodes}
 }
 
