@@ -65,7 +65,7 @@ type Config struct {
 	MaxRemovalPercent int
 	// RemovalHold bounds how long removals are held back. 0 means until [Group.Release].
 	RemovalHold time.Duration
-	// History is how many updates a table remembers, in about 250 bytes each and the first names that
+	// History is how many updates a table remembers, in about 200 bytes each and the first names that
 	// each changed; see [Table.History].
 	// Default 20; negative means none.
 	History int

@@ -59,7 +59,7 @@ func (t *Table) Compare(from, to uint64) Comparison {
 		}
 		edits, kept := t.group.cache.past.read(p.contents)
 		if !kept {
-			edits = p.names
+			edits = p.names.edits()
 		}
 		if p.number > to {
 			for i := range edits {

@@ -180,25 +180,45 @@ func (u *updateTxn) record(name string, kind editKind, from *resource.Resource, 
 	u.edits = append(u.edits, edit{name, kind, from})
 }
 
-// firstNames returns the first names of each kind, without contents.
-func firstNames(edits []edit) []edit {
-	var n [3]int
-	count := 0
-	for i := range edits {
-		if k := edits[i].kind; n[k] < namesPerUpdate {
-			n[k]++
-			count++
+// changedNames are the first names that an update changed, of each kind. They are never changed.
+type changedNames struct {
+	all   []string // by kind
+	until [3]uint8 // where each kind ends in all
+}
+
+// firstNames returns the first names of each kind.
+func firstNames(edits []edit) (n changedNames) {
+	if len(edits) == 0 {
+		return n
+	}
+	n.all = make([]string, 0, min(len(edits), 3*namesPerUpdate))
+	for kind := edAdded; kind <= edRemoved; kind++ {
+		from := len(n.all)
+		for i := range edits {
+			if edits[i].kind == kind && len(n.all)-from < namesPerUpdate {
+				n.all = append(n.all, edits[i].name)
+			}
 		}
+		n.until[kind] = uint8(len(n.all))
 	}
-	if count == 0 {
-		return nil
+	return n
+}
+
+// of returns the names of a kind.
+func (n *changedNames) of(kind editKind) []string {
+	from := uint8(0)
+	if kind > edAdded {
+		from = n.until[kind-1]
 	}
-	out := make([]edit, 0, count)
-	n = [3]int{}
-	for i := range edits {
-		if k := edits[i].kind; n[k] < namesPerUpdate {
-			n[k]++
-			out = append(out, edit{name: edits[i].name, kind: k})
+	return n.all[from:n.until[kind]]
+}
+
+// edits returns the names as edits without contents.
+func (n *changedNames) edits() []edit {
+	out := make([]edit, 0, len(n.all))
+	for kind := edAdded; kind <= edRemoved; kind++ {
+		for _, name := range n.of(kind) {
+			out = append(out, edit{name: name, kind: kind})
 		}
 	}
 	return out

@@ -60,7 +60,7 @@ type past struct {
 	number                           uint64
 	version                          string // empty if it is the digest
 	origin                           string // the control plane's version
-	names                            []edit // of the first names, without contents; never changed
+	names                            changedNames
 	contents                         *contents
 	digest, all                      resource.Digest
 	gen                              uint64
@@ -94,8 +94,8 @@ func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server str
 	if last := h.newest(); last != nil && cause == CauseRestored && last.cause == cause && !hasContents {
 		p.added, p.changed, p.removed = p.added+last.added, p.changed+last.changed, p.removed+last.removed
 		p.number, p.names, p.contents = last.number, last.names, last.contents
-		if len(p.names) < namesPerUpdate {
-			p.names = firstNames(append(slices.Clone(p.names), u.edits...))
+		if len(p.names.of(edAdded)) < namesPerUpdate {
+			p.names = firstNames(append(p.names.edits(), u.edits...))
 		}
 		*last = p
 		return
@@ -147,7 +147,7 @@ func (t *Table) History() []Past {
 			Added: int(p.added), Changed: int(p.changed), Removed: int(p.removed), Resources: int(p.present), Source: p.source, Server: p.server,
 			Number: p.number, ControlPlaneVersion: p.origin,
 		}
-		one.AddedNames, one.ChangedNames, one.RemovedNames = namesOfKind(p.names, edAdded), namesOfKind(p.names, edChanged), namesOfKind(p.names, edRemoved)
+		one.AddedNames, one.ChangedNames, one.RemovedNames = slices.Sorted(slices.Values(p.names.of(edAdded))), slices.Sorted(slices.Values(p.names.of(edChanged))), slices.Sorted(slices.Values(p.names.of(edRemoved)))
 		_, one.Contents = t.group.cache.past.read(p.contents)
 		if one.Version == "" {
 			one.Version = p.digest.Hex()
@@ -155,15 +155,4 @@ func (t *Table) History() []Past {
 		out = append(out, one)
 	}
 	return out
-}
-
-// namesOfKind returns the names of one kind of change, sorted.
-func namesOfKind(edits []edit, kind editKind) (names []string) {
-	for i := range edits {
-		if edits[i].kind == kind {
-			names = append(names, edits[i].name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
