@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/cache"
 	"xdsrelay/relay/fielddiff"
 	"xdsrelay/relay/ops"
 )
@@ -138,7 +137,7 @@ var keptWords = map[bool]string{true: "kept", false: "-"}
 const namesInTable = 3
 
 // changedNames lists the first names of an update.
-func changedNames(p *cache.Past, wide bool) string {
+func changedNames(p *ops.Past, wide bool) string {
 	var names []string
 	for _, of := range []struct {
 		sign  string

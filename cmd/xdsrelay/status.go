@@ -56,11 +56,10 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"without a report, or did not get it. The details of the client show the number of\n" +
 			"resends. A polling client remains in the list for some time after its last poll, on\n" +
 			"the node of that poll, and for some seconds on the node before.\n\n" +
-			"With --wait --version V, wait until all selected clients have acknowledged what the control\n" +
-			"plane sent with its version V (version_info or system_version_info), or something newer, for\n" +
-			"all types that had an update with it. Select the keys of the deployment with --key if it\n" +
-			"does not concern all: a key that had no update with V is waited for. A node remembers the\n" +
-			"last 16 versions of each type of a key.\n\n" +
+			"With --wait --version V, wait until all selected clients have acknowledged the updates with\n" +
+			"version V of the control plane (version_info or system_version_info), or newer ones. Only\n" +
+			"types count that had an update with V. Keys that had none are waited for: select those of\n" +
+			"the deployment with --key. A node remembers the last 16 versions of each type of a key.\n\n" +
 			"With --watch, the command runs until it is interrupted (Ctrl-C). If the output is not a\n" +
 			"terminal, it appends each update to the output.",
 		Example: "  xdsrelay status\n" +
@@ -69,7 +68,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"  xdsrelay status --state nacked,stale --watch\n" +
 			"  xdsrelay status --fail-on nacked\n" +
 			"  xdsrelay status --key shop/eu --wait --timeout 2m\n" +
-			"  xdsrelay status --key shop/eu --wait --version v42 --timeout 5m",
+			"  xdsrelay status --wait --version v42",
 		Args: atMostOne("CLIENT"),
 	}
 	node := a.addAdmin(cmd)

@@ -25,7 +25,7 @@ func (t Tier) apiPages() []page {
 		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
 		{apiPath + "history", apiPath + "history?key=NAME", "the last updates of a key, by type", t.apiHistory, []string{ops.ParamKey}},
 		{apiPath + "history/changes", apiPath + "history/changes?key=NAME&update=N", "what an update of a key changed, or how two updates differ: fields without secrets", t.apiChanges, ops.ChangesParams()},
-		{apiPath + "version", apiPath + "version?version=VERSION", "how far a version of the control plane has come to the clients", t.apiVersion, ops.ArrivalParams()},
+		{apiPath + "version", apiPath + "version?version=VERSION", "which clients have a version of the control plane", t.apiVersion, ops.ArrivalParams()},
 		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, page by page", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Known says what is known of a resource at one moment of the past.
 type Known string
 
-// What may be known.
+// Knowledge about a resource of the past.
 const (
 	KnownContent Known = "content"  // its content
 	KnownAbsent  Known = "absent"   // that it did not exist

@@ -135,7 +135,7 @@ func (s *contentStore) read(c *contents) ([]edit, bool) {
 }
 
 // HistoryBytes is the memory of the previous contents of all keys, at most about
-// [Config.HistoryBytes]. What several keys had is counted once.
+// [Config.HistoryBytes]. A body that several keys had is counted once.
 func (c *Cache) HistoryBytes() int64 { return c.past.used.Load() }
 
 // DropHistory forgets the previous contents of all keys. The names stay.

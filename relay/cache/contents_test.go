@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -284,5 +285,49 @@ func TestVersions(t *testing.T) {
 	}
 	if expect("v8", 0, false); len(table.heard) != MaxVersions {
 		t.Errorf("%d versions are remembered", len(table.heard))
+	}
+}
+
+// TestHistoryConcurrently: keys record, readers compare, and contents are dropped at the same time,
+// and in the end what is counted is what is kept.
+func TestHistoryConcurrently(t *testing.T) {
+	w := start(t, Config{HistoryBytes: 20 << 10})
+	w.client(clusters, true)
+	other := w.cache.Join("other", &corev3.Node{Id: "other"})
+	defer w.cache.Leave(other)
+	feeds, tables := []*Feed{w.feed, <-w.feeds}, []*Table{w.group.Table(clusters), other.Table(clusters)}
+	var watcher Watcher
+	tables[1].Replace(&watcher, true, nil)
+	var all sync.WaitGroup
+	for i, f := range feeds {
+		all.Go(func() {
+			for n := range 200 {
+				f.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", fmt.Sprint(n, strings.Repeat("x", 1000)))}})
+			}
+		})
+		all.Go(func() {
+			for range 200 {
+				for _, c := range tables[i].Compare(0, 1000).Changes {
+					if c.To.Known == KnownContent && len(c.To.Resource.Body) < 1000 {
+						t.Error("another content")
+					}
+				}
+				tables[i].History()
+				_ = tables[i].info().Bytes
+			}
+		})
+	}
+	all.Go(func() {
+		for range 20 {
+			w.cache.DropHistory()
+		}
+	})
+	all.Wait()
+	if used := w.cache.HistoryBytes(); used > 20<<10 || used < 0 {
+		t.Errorf("%d bytes are kept", used)
+	}
+	w.cache.DropHistory()
+	if used, own := w.cache.HistoryBytes(), tables[0].pastBytes.Load()+tables[1].pastBytes.Load(); used != 0 || own != 0 || len(w.cache.past.bodies) > 0 {
+		t.Errorf("%d bytes, %d of the keys, %d bodies are counted, and nothing is kept", used, own, len(w.cache.past.bodies))
 	}
 }
