@@ -77,6 +77,8 @@ var goldenQuestions = []question{
 	{http.MethodGet, "/api/v1/history?key=shop", ""},
 	{http.MethodGet, "/api/v1/history?key=none", ""},
 	{http.MethodGet, "/api/v1/history/changes?key=shop", ""},
+	{http.MethodGet, "/api/v1/history/changes?key=shop&update=1&from=1", ""},
+	{http.MethodGet, "/api/v1/history/changes?key=shop&to=1", ""},
 	{http.MethodGet, "/api/v1/history/changes?key=shop&type=CDS&node=a&update=5", ""},
 	{http.MethodGet, "/api/v1/history/changes?key=shop&from=w4&to=w6", ""},
 	{http.MethodGet, "/api/v1/history/changes?key=shop&update=99", ""},

@@ -82,6 +82,7 @@ var goldenCalls = []string{
 	"history shop --from w4 --to w6",
 	"history shop --from 0 --type CDS -o name",
 	"history shop --show 99",
+	"history shop --show last -o json",
 	"history shop --to 3",
 	"status --wait --version w5 --key shop --timeout 1s",
 	"status --wait --version w5 --timeout 1s",

@@ -31,9 +31,10 @@ func (a *app) newHistoryCmd() *cobra.Command {
 			"all times, so a rollback shows an earlier digest.\n\n" +
 			"With --show, show which fields an update changed. With --from and --to, show how two\n" +
 			"updates differ. An update is a number from the list, or a version, digest, or its first 8\n" +
-			"or more characters; a version selects its update of each type. Secrets are never\n" +
-			"shown: a secret that differs is named by its path. Fields need the previous contents,\n" +
-			"which a node keeps within limits.max_history_size, and never for secrets (SDS).",
+			"or more characters; a version selects its update of each type. With --show, 'last' is the\n" +
+			"newest update. Secrets are never shown: a secret that differs is named by its path. Fields\n" +
+			"need the previous contents, which a node keeps within limits.max_history_size, and never\n" +
+			"for secrets (SDS).",
 		Example: "  xdsrelay history shop/eu\n" +
 			"  xdsrelay history shop/eu --type CDS -n 3 -o json\n" +
 			"  xdsrelay history shop/eu --show 12\n" +

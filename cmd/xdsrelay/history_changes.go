@@ -88,10 +88,10 @@ func printChanges(w io.Writer, c *ops.Changes) {
 }
 
 func spanWords(t *ops.TypeChanges) string {
-	switch {
-	case t.To == 0:
+	switch t.To {
+	case 0:
 		return fmt.Sprintf("after update %d", t.From)
-	case t.To == t.From+1:
+	case t.From + 1:
 		return fmt.Sprintf("update %d", t.To)
 	}
 	return fmt.Sprintf("updates %d to %d", t.From+1, t.To)

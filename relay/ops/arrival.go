@@ -217,6 +217,7 @@ func (f *Model) arrivalOnce(ctx context.Context, version string, q Query) Arriva
 	v := q.values()
 	v.Set(ParamVersion, version)
 	parts, silent := AskAll[*arrivalPart](ctx, f.nodes, askArrival, v, nil)
+	parts = slices.DeleteFunc(parts, func(p *arrivalPart) bool { return p == nil })
 	out := Arrival{Version: version, Types: []ArrivalType{}, Behind: []ArrivalClient{}, Nodes: []ArrivalNode{}, Without: []string{}, Silent: silent}
 	with := make(map[string]bool)
 	for _, p := range parts {

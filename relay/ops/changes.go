@@ -63,10 +63,13 @@ const (
 	paramFrom, paramTo, paramUpdate = "from", "to", "update"
 )
 
+// lastUpdate is the newest update of a key.
+const lastUpdate = "last"
+
 // ChangesQuery selects what is compared.
 type ChangesQuery struct {
 	Key, Node, Type string
-	// Update is a single update: what it has changed. Otherwise From and To are two of them; an
+	// Update is a single update: what it has changed, where "last" is the newest. Otherwise From and To are two of them; an
 	// empty To is the present state. Each is a number from the history, or a version: that of the
 	// control plane, that which clients get, or a digest. A number has precedence.
 	Update, From, To string
@@ -91,10 +94,12 @@ func ParseChangesQuery(v url.Values) (q ChangesQuery, err error) {
 	switch {
 	case q.Key == "":
 		return q, errors.New("the parameter key is missing: expected ?key=KEY")
-	case (q.Update == "") == (q.From == ""):
-		return q, errors.New("expected either update=N, or from=N and perhaps to=N")
-	case q.Update != "" && q.To != "":
-		return q, errors.New("to needs from, not update")
+	case q.Update != "" && q.From+q.To != "":
+		return q, errors.New("got update with from or to: expected either update=N, or from=N and perhaps to=N")
+	case q.From == "" && q.To != "":
+		return q, errors.New("the parameter from is missing: to needs it")
+	case q.Update == "" && q.From == "":
+		q.Update = lastUpdate
 	}
 	return q, nil
 }
@@ -202,6 +207,9 @@ type span struct {
 // come with an update of each type: these count for their types, and the last of them for the
 // others.
 func spansOf(past []typePast, q ChangesQuery) (spans []span, unknown string) {
+	if q.Update == lastUpdate {
+		q.Update = newestOf(past, q.Type)
+	}
 	if q.Update != "" {
 		for _, p := range past {
 			if n, ok := p.find(q.Update, isNumber(past, q.Update)); ok {
@@ -232,6 +240,21 @@ func spansOf(past []typePast, q ChangesQuery) (spans []span, unknown string) {
 		}
 	}
 	return spans, ""
+}
+
+// newestOf returns the number of the newest update, of a type unless that is empty; "last" if there is
+// none.
+func newestOf(past []typePast, url string) string {
+	newest := uint64(0)
+	for _, p := range past {
+		if len(p.past) > 0 && (url == "" || p.table.Type.URL == url) {
+			newest = max(newest, p.past[0].Number)
+		}
+	}
+	if newest == 0 {
+		return lastUpdate
+	}
+	return strconv.FormatUint(newest, 10)
 }
 
 // isNumber reports whether an update has this number.

@@ -37,6 +37,7 @@ func TestSpans(t *testing.T) {
 		{update: "bbbbbbbb", want: []pair{{4, 5}}},
 		{update: "bbbbbbb", unknown: "bbbbbbb"}, // too short
 		{update: "9", unknown: "9"},
+		{update: "last", want: []pair{{5, 6}}},
 		{from: "0", to: "3", want: []pair{{0, 3}, {0, 3}, {0, 3}}},
 		{from: "v1", to: "v2", want: []pair{{1, 5}, {2, 4}, {3, 5}}},
 		{from: "v2", want: []pair{{5, now}, {4, now}, {5, now}}},
