@@ -136,7 +136,10 @@ func (l Local) arrival(version string, q Query) *arrivalPart {
 	places := l.Places()
 	for key := range p.Others {
 		p.Elsewhere = append(p.Elsewhere, key)
-		if place, ok := places[key]; ok && place.State == tier.Follower && groups[key] != nil && !groups[key].Upstream().Connected {
+		switch place := places[key]; {
+		case place.State == tier.Alone || place.State == tier.ForPeers:
+			p.Detached[key] = "it asks the control plane itself, and had no update with the version"
+		case place.State == tier.Follower && groups[key] != nil && !groups[key].Upstream().Connected:
 			p.Detached[key] = "it has no stream to node " + place.Owner + ", the owner"
 		}
 	}
