@@ -10,6 +10,7 @@ import (
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
 
+	"xdsrelay/fanout"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
@@ -50,6 +51,7 @@ func (n *Node) own() ops.Local {
 		Node: n.name, Clients: n.everyClient, Places: n.tier.Places,
 		Groups:     func() []*cache.Group { return n.cache.Groups() },
 		GroupInfos: func() []cache.GroupInfo { return n.cache.GroupInfos() },
+		Peers:      func() []fanout.StreamInfo { return n.fanout.PeerStreams() },
 	}
 }
 

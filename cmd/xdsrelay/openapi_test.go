@@ -19,6 +19,7 @@ import (
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/fielddiff"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 )
@@ -41,6 +42,9 @@ var apiTypes = map[string]reflect.Type{
 	"Difference": reflect.TypeFor[ops.Difference](),
 	"History":    reflect.TypeFor[ops.History](), "NodeHistory": reflect.TypeFor[ops.NodeHistory](), "TypeHistory": reflect.TypeFor[ops.TypeHistory](),
 	"PastUpdate": typeOfField[ops.TypeHistory]("Versions"), "Dump": reflect.TypeFor[ops.Dump](), "DumpedResource": reflect.TypeFor[ops.Dumped](),
+	"Changes": reflect.TypeFor[ops.Changes](), "TypeChanges": reflect.TypeFor[ops.TypeChanges](), "ResourceDiff": reflect.TypeFor[ops.ResourceDiff](),
+	"FieldDiff": reflect.TypeFor[fielddiff.Field](), "Arrival": reflect.TypeFor[ops.Arrival](), "ArrivalType": reflect.TypeFor[ops.ArrivalType](),
+	"ArrivalClient": reflect.TypeFor[ops.ArrivalClient](), "ArrivalNode": reflect.TypeFor[ops.ArrivalNode](),
 	"Live": reflect.TypeFor[ops.Live](), "LiveNode": reflect.TypeFor[ops.LiveNode](), "KeySummary": reflect.TypeFor[ops.KeySums](),
 	"Traffic": reflect.TypeFor[series.Totals](), "ConfigStatus": reflect.TypeFor[ops.Settings](), "RedisState": typeOfField[ops.LiveNode]("Redis"),
 	"Update": reflect.TypeFor[ops.Update](), "NodeUpdate": reflect.TypeFor[ops.NodeReached](), "Propagation": reflect.TypeFor[series.Took](),

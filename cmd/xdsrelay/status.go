@@ -22,6 +22,7 @@ type statusFlags struct {
 	resources             bool
 	failOn                string
 	wait                  bool
+	version               string
 	timeout               time.Duration
 	watch                 bool
 	interval              time.Duration
@@ -55,6 +56,10 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"without a report, or did not get it. The details of the client show the number of\n" +
 			"resends. A polling client remains in the list for some time after its last poll, on\n" +
 			"the node of that poll, and for some seconds on the node before.\n\n" +
+			"With --wait --version V, wait until all selected clients have acknowledged the updates with\n" +
+			"version V of the control plane (version_info or system_version_info), or newer ones. Only\n" +
+			"types count that had an update with V. Keys that had none are waited for: select those of\n" +
+			"the deployment with --key. A node remembers the last 16 versions of each type of a key.\n\n" +
 			"With --watch, the command runs until it is interrupted (Ctrl-C). If the output is not a\n" +
 			"terminal, it appends each update to the output.",
 		Example: "  xdsrelay status\n" +
@@ -62,7 +67,8 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"  xdsrelay status --key shop/eu --state nacked,stale -o wide\n" +
 			"  xdsrelay status --state nacked,stale --watch\n" +
 			"  xdsrelay status --fail-on nacked\n" +
-			"  xdsrelay status --key shop/eu --wait --timeout 2m",
+			"  xdsrelay status --key shop/eu --wait --timeout 2m\n" +
+			"  xdsrelay status --wait --version v42",
 		Args: atMostOne("CLIENT"),
 	}
 	node := a.addAdmin(cmd)
@@ -75,6 +81,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources in its subscriptions")
 	flags.StringVar(&f.failOn, "fail-on", "", "exit with 1 if a client has a type in one of these `STATES` or a node does not answer; values as for --state")
 	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, none is STALE, NACKED or UNKNOWN, and no resources are missing")
+	flags.StringVar(&f.version, "version", "", "with --wait, wait until the clients have acknowledged the control plane's `VERSION` or a newer one")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, timeoutUsage)
 	flags.BoolVarP(&f.watch, "watch", "w", false, watchUsage)
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, intervalUsage)
@@ -87,7 +94,11 @@ func (a *app) newStatusCmd() *cobra.Command {
 			return err
 		}
 		if f.wait {
-			if err := a.awaitSync(cmd.Context(), node, f); err != nil {
+			await := a.awaitSync
+			if f.version != "" {
+				await = a.awaitVersion
+			}
+			if err := await(cmd.Context(), node, f); err != nil {
 				return err
 			}
 		}
@@ -114,6 +125,9 @@ func (f *statusFlags) check(one bool) error {
 		if one && of.set {
 			return usageError{fmt.Errorf("%s selects among all clients: omit it, or omit CLIENT", of.flag)}
 		}
+	}
+	if f.version != "" && !f.wait {
+		return usageError{errVersionNeedsWait}
 	}
 	if f.resources && !one {
 		return usageError{errors.New("--resources needs a CLIENT")}

@@ -16,6 +16,7 @@ import (
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 	"xdsrelay/relay/terms"
+	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -227,7 +228,7 @@ func modelOf(keys []ops.Key, silent []ops.Silent) *ops.Model {
 			return json.Marshal(answer)
 		},
 	}
-	local := ops.Local{Node: "n1", Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}
+	local := ops.Local{Node: "n1", Peers: func() []fanout.StreamInfo { return nil }, Places: func() map[string]tier.Place { return nil }, Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}
 	return ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
 		answers[path] = h
 	})

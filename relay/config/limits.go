@@ -78,6 +78,10 @@ type Limits struct {
 	// recently used key. Keys with clients are never evicted. 0B means that no idle key
 	// is kept.
 	MaxIdleKeysSize Size `yaml:"max_idle_keys_size" range:"0B.."`
+	// The total size of previous contents of resources, for 'xdsrelay history --show'.
+	// When exceeded, the relay drops the oldest of all keys; their names stay in the
+	// history. Secrets are never kept. 0B keeps no previous contents.
+	MaxHistorySize Size `yaml:"max_history_size" range:"0B.."`
 	// The total size of encoded responses that clients share. At least 1MiB.
 	MaxEncodedSize Size `yaml:"max_encoded_size" range:"1MiB..1048576GiB" level:"expert"`
 	// The total size of encoded REST responses that polling clients share. At least
@@ -119,6 +123,7 @@ func defaultLimits() Limits {
 		NewStreamsSyncTime:        10 * time.Second,
 		MaxMemoryPercent:          80,
 		MaxIdleKeysSize:           256 << 20,
+		MaxHistorySize:            16 << 20,
 		MaxEncodedSize:            256 << 20,
 		MaxRESTCacheSize:          64 << 20,
 		MaxPeerConnections:        10_000,

@@ -16,6 +16,8 @@ type Local struct {
 	Node    string
 	Clients func() []fanout.Client
 	Groups  func() []*cache.Group
+	// Peers are the streams of other nodes, which follow this one.
+	Peers func() []fanout.StreamInfo
 	// GroupInfos describe the keys, and Places says from where the node gets each.
 	GroupInfos func() []cache.GroupInfo
 	Places     func() map[string]tier.Place

@@ -19,6 +19,8 @@ const (
 	askDump    = "fleet/dump"
 	askDiff    = "fleet/diff"
 	askDigests = "fleet/digests"
+	askChanges = "fleet/changes"
+	askArrival = "fleet/arrival"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -52,6 +54,14 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		return local.diff(at{Name: v.Get(paramName), Key: v.Get(ParamKey), Peer: v.Get(paramPeer)}), nil
 	}, paramName, ParamKey, paramPeer)
 	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(ParamKey)), nil }, ParamKey)
+	handle(askChanges, func(_ context.Context, v url.Values) (any, error) { return local.answerChanges(v) }, ChangesParams()...)
+	handle(askArrival, func(_ context.Context, v url.Values) (any, error) {
+		q, err := ParseQuery(v)
+		if err != nil {
+			return nil, err
+		}
+		return local.arrival(v.Get(ParamVersion), q), nil
+	}, ArrivalParams()...)
 	return &Model{local: local, nodes: nodes}
 }
 
