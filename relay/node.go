@@ -284,7 +284,7 @@ func (n *Node) buildServer() (err error) {
 		SendTimeout: d.SendTimeout, AckTimeout: d.AckTimeout, OriginTimeout: d.UpstreamTimeout, FirstRequestTimeout: d.FirstRequestTimeout,
 		HandshakeTimeout: d.HandshakeTimeout,
 		MaxConnectionAge: d.MaxConnectionAge,
-		MaxReceiveBytes:  int(l.MaxRequestSize), MaxSendBytes: int(l.MaxResponseSize), MaxNames: l.MaxNamesPerStream, V2: d.XDSV2, BodyBytes: int64(l.MaxEncodedSize),
+		MaxReceiveBytes:  int(l.MaxRequestSize), MaxSendBytes: int(l.MaxResponseSize), MaxNames: l.MaxNamesPerStream, V2: d.XDSV2, BodyBytes: int64(l.MaxEncodedSize), EventBytes: int(l.MaxClientEventsSize),
 		Compression: compressionOf(d.Compression), Limits: n.limits,
 		Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	})

@@ -209,6 +209,17 @@ func (o *origins) controlPlanes() iter.Seq[*upstream.ControlPlane] {
 	}
 }
 
+// reconnect is Reconnect, or with dry only the number.
+func (n *Node) reconnect(dry bool) (controlPlanes int) {
+	if !dry {
+		return n.Reconnect()
+	}
+	for range n.origins.controlPlanes() {
+		controlPlanes++
+	}
+	return controlPlanes
+}
+
 // Reconnect makes the node try its control planes now instead of after the pauses that
 // have grown while they were down, and returns how many it has. Streams that work stay.
 func (n *Node) Reconnect() (controlPlanes int) {

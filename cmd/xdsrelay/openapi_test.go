@@ -49,7 +49,9 @@ var apiTypes = map[string]reflect.Type{
 	"Traffic": reflect.TypeFor[series.Totals](), "ConfigStatus": reflect.TypeFor[ops.Settings](), "RedisState": typeOfField[ops.LiveNode]("Redis"),
 	"Update": reflect.TypeFor[ops.Update](), "NodeUpdate": reflect.TypeFor[ops.NodeReached](), "Propagation": reflect.TypeFor[series.Took](),
 	"Upstream": reflect.TypeFor[ops.OriginInfo](), "Warning": reflect.TypeFor[ops.Warning](), "Series": reflect.TypeFor[admin.Series](),
-	"Drain": reflect.TypeFor[admin.Draining](), "ApprovedRemovals": reflect.TypeFor[admin.Released](), "Reconnect": reflect.TypeFor[admin.Reconnecting](),
+	"Drain": reflect.TypeFor[admin.Draining](), "ApprovedRemovals": reflect.TypeFor[admin.Released](), "Reconnect": reflect.TypeFor[ops.Reconnecting](),
+	"ReconnectingNode": reflect.TypeFor[ops.ReconnectingNode](), "ClientOrder": reflect.TypeFor[ops.Ordered](), "OrderedClient": reflect.TypeFor[ops.OrderedClient](),
+	"ClientEvents": reflect.TypeFor[ops.ClientEvents](), "ClientEvent": reflect.TypeFor[ops.Event](),
 	"LogLevels": reflect.TypeFor[map[string]string](), "Error": reflect.TypeFor[struct {
 		Error string `json:"error"`
 	}](),

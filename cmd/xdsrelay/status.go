@@ -19,7 +19,7 @@ import (
 // statusFlags select clients, and say which state they should have.
 type statusFlags struct {
 	key, node, state, typ string
-	resources             bool
+	resources, events     bool
 	failOn                string
 	wait                  bool
 	version               string
@@ -51,6 +51,10 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"the warnings of the tier.\n\n" +
 			"With CLIENT, which is a node ID or its beginning, show all details of one client, with\n" +
 			"the names of missing resources.\n\n" +
+			"With CLIENT and --events, show the last events of the client on all nodes: connects,\n" +
+			"responses and their answers, waits of a second or more, and why streams ended. They\n" +
+			"outlast the connection: nodes keep them for an hour after a client has left, within\n" +
+			"8 MiB. limits.max_client_events_size sets how many there are.\n\n" +
 			"A polling client (REST, variant rest) acknowledges a version with its next poll. If the\n" +
 			"next poll has an older version, the client is STALE: it rejected the newest version\n" +
 			"without a report, or did not get it. The details of the client show the number of\n" +
@@ -64,6 +68,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"terminal, it appends each update to the output.",
 		Example: "  xdsrelay status\n" +
 			"  xdsrelay status envoy-7 --resources\n" +
+			"  xdsrelay status envoy-7 --events\n" +
 			"  xdsrelay status --key shop/eu --state nacked,stale -o wide\n" +
 			"  xdsrelay status --state nacked,stale --watch\n" +
 			"  xdsrelay status --fail-on nacked\n" +
@@ -79,6 +84,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.StringVar(&f.state, "state", "", "only clients with a type in one of these `STATES`, separated by commas; missing selects clients with missing resources")
 	flags.StringVar(&f.typ, "type", "", typeUsage)
 	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources in its subscriptions")
+	flags.BoolVar(&f.events, "events", false, "with CLIENT, show its last events instead, also after it has left")
 	flags.StringVar(&f.failOn, "fail-on", "", "exit with 1 if a client has a type in one of these `STATES` or a node does not answer; values as for --state")
 	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, none is STALE, NACKED or UNKNOWN, and no resources are missing")
 	flags.StringVar(&f.version, "version", "", "with --wait, wait until the clients have acknowledged the control plane's `VERSION` or a newer one")
@@ -87,6 +93,8 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, intervalUsage)
 	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
 	cmd.MarkFlagsMutuallyExclusive("watch", "fail-on")
+	cmd.MarkFlagsMutuallyExclusive("events", "resources")
+	cmd.MarkFlagsMutuallyExclusive("events", "fail-on")
 	exitCodes(cmd, "success", "the command failed, --fail-on found a client, or --wait timed out", usuallyWrong)
 	a.completeNames(cmd, node)
 	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
@@ -103,6 +111,9 @@ func (a *app) newStatusCmd() *cobra.Command {
 			}
 		}
 		show := func(ctx context.Context, w, notes io.Writer) error {
+			if f.events {
+				return eventsOf(ctx, w, notes, node, out, args[0])
+			}
 			if len(args) > 0 {
 				return statusOf(ctx, w, notes, node, out, args[0], f)
 			}
@@ -131,6 +142,9 @@ func (f *statusFlags) check(one bool) error {
 	}
 	if f.resources && !one {
 		return usageError{errors.New("--resources needs a CLIENT")}
+	}
+	if f.events && !one {
+		return usageError{errors.New("--events needs a CLIENT")}
 	}
 	for _, states := range []struct{ flag, text string }{{"--state", f.state}, {"--fail-on", f.failOn}} {
 		if _, err := ops.ParseStates(states.text); states.text != "" && err != nil {

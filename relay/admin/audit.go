@@ -20,7 +20,9 @@ func orders(cfg Config) []order {
 	return []order{
 		{"/removals/approve", cfg.Tier.release, []string{ops.ParamKey}},
 		{"/drain", cfg.Tier.drain, nil},
-		{"/reconnect", cfg.reconnect, nil},
+		{"/reconnect", cfg.reconnect, ops.ReconnectParams()},
+		{"/kick", cfg.order(ops.OrderKick), ops.OrderParams(ops.OrderKick)},
+		{"/resend", cfg.order(ops.OrderResend), ops.OrderParams(ops.OrderResend)},
 		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},
 		{"/config/reload", cfg.reload, nil},
 	}

@@ -40,8 +40,6 @@ type Config struct {
 	Check func() []string
 	// ClientStatus answers who has what, to a POST (K20).
 	ClientStatus http.Handler
-	// Reconnect makes the node try its control planes now, and returns how many it has.
-	Reconnect func() int
 	// Tier is about all nodes together.
 	Tier Tier
 	// Levels are those of the log; nil where they cannot be changed.

@@ -31,7 +31,7 @@ func testConfig() Config {
 	registry.MustRegister(gauge)
 	return Config{
 		Title: "xdsrelay v1 on <node>",
-		Ready: func() error { return nil }, Reconnect: func() int { return 2 }, Reload: func() (ops.Settings, error) { return ops.Settings{}, nil },
+		Ready: func() error { return nil }, Reload: func() (ops.Settings, error) { return ops.Settings{}, nil },
 		Keys: func() []cache.GroupInfo {
 			return []cache.GroupInfo{
 				{Key: "a", Clients: 3, Peers: 2, Connected: true, Since: time.Now().Add(-90 * time.Second), Tables: []cache.TableInfo{

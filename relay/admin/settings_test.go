@@ -69,31 +69,3 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%d %s", a.code, a.text)
 	}
 }
-
-// TestReconnect: the order to try control planes now says how many there are, and that
-// there is none where the configuration comes from files.
-func TestReconnect(t *testing.T) {
-	cfg := testConfig()
-	given, has := 0, 2
-	cfg.Reconnect = func() int {
-		given++
-		return has
-	}
-	ask := serve(t, cfg)
-	if a := ask(http.MethodPost, "/reconnect", RequestHeader, "1"); a.code != http.StatusAccepted || !strings.Contains(a.text, "2 control planes") {
-		t.Errorf("%d %s", a.code, a.text)
-	}
-	if a := ask(http.MethodPost, "/reconnect?format=json", RequestHeader, "1"); a.code != http.StatusAccepted || !strings.Contains(a.text, `"control_planes": 2`) {
-		t.Errorf("%d %s", a.code, a.text)
-	}
-	has = 0
-	if a := ask(http.MethodPost, "/reconnect", RequestHeader, "1"); a.code != http.StatusConflict || !strings.Contains(a.text, "directory") {
-		t.Errorf("%d %s", a.code, a.text)
-	}
-	if given != 3 {
-		t.Errorf("the order was given %d times, expected 3", given)
-	}
-	if a := ask(http.MethodPost, "/reconnect"); a.code != http.StatusForbidden || given != 3 {
-		t.Errorf("without the header: %d %s", a.code, a.text)
-	}
-}

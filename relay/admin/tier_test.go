@@ -228,7 +228,7 @@ func modelOf(keys []ops.Key, silent []ops.Silent) *ops.Model {
 			return json.Marshal(answer)
 		},
 	}
-	local := ops.Local{Node: "n1", Peers: func() []fanout.StreamInfo { return nil }, Places: func() map[string]tier.Place { return nil }, Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}
+	local := ops.Local{Node: "n1", Peers: func() []fanout.StreamInfo { return nil }, Places: func() map[string]tier.Place { return nil }, Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }, Orders: testOrders(func(bool) int { return 2 })}
 	return ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
 		answers[path] = h
 	})

@@ -87,6 +87,11 @@ type Limits struct {
 	// The total size of encoded REST responses that polling clients share. At least
 	// 1MiB.
 	MaxRESTCacheSize Size `yaml:"max_rest_cache_size" range:"1MiB..1048576GiB" level:"expert"`
+	// The events that the relay keeps of each stream for 'xdsrelay status CLIENT
+	// --events', such as responses and their answers: the newest ones in this size. A
+	// stream with few events uses less. Those of clients that have left are kept for an
+	// hour, in at most 8MiB for all. From 256B to 16KiB, or 0B for no events.
+	MaxClientEventsSize Size `yaml:"max_client_events_size" range:"0B|256B..16KiB" level:"expert"`
 	// Connections of other nodes of the tier, which count toward no other limit. Each
 	// node opens one or two.
 	MaxPeerConnections int `yaml:"max_peer_connections" range:"0.." change:"live" level:"expert"`
@@ -126,6 +131,7 @@ func defaultLimits() Limits {
 		MaxHistorySize:            16 << 20,
 		MaxEncodedSize:            256 << 20,
 		MaxRESTCacheSize:          64 << 20,
+		MaxClientEventsSize:       512,
 		MaxPeerConnections:        10_000,
 		MaxPeerStreams:            500_000,
 	}

@@ -21,6 +21,7 @@ const (
 	askDigests = "fleet/digests"
 	askChanges = "fleet/changes"
 	askArrival = "fleet/arrival"
+	askEvents  = "fleet/events"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -62,6 +63,8 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		}
 		return local.arrival(v.Get(ParamVersion), q), nil
 	}, ArrivalParams()...)
+	handle(askEvents, func(_ context.Context, v url.Values) (any, error) { return local.answerEvents(v) }, paramName, paramLimit)
+	local.takeOrders(handle)
 	return &Model{local: local, nodes: nodes}
 }
 

@@ -1,5 +1,5 @@
 // The views, by the fragment of the URL, and the requests for their data.
-import { client, clientPath, clients, clientsPath } from './clients.js';
+import { client, clientPath, clients, clientsPath, eventsPath } from './clients.js';
 import { config } from './config.js';
 import { morph } from './dom.js';
 import { clock, count, span } from './format.js';
@@ -13,6 +13,7 @@ const hour = 3600;
 const seen = { live: null, series: emptySeries(), data: null, levels: null };
 let view = null; // {name, query, name of the client}
 let detail = null; // the feed of the view
+let story = null; // the feed of a client's events
 
 const live = new Feed('/api/v1/live', 2000, {
   onState: showFreshness,
@@ -91,6 +92,8 @@ function enter() {
   if (!(last && last.name === view.name && view.name !== 'client')) seen.data = null;
   detail?.end();
   detail = null;
+  story?.end();
+  story = null;
   const path = { clients: () => clientsPath(view.query), keys: () => keysPath(view.query), client: () => clientPath(view.client), config: () => '/log?format=json' }[view.name]?.();
   if (path) {
     const here = view;
@@ -105,6 +108,11 @@ function enter() {
     });
     if (view.name === 'config') detail.onState = null; // the log levels of an embedded node may be unavailable
     detail.now();
+    if (view.name === 'client') {
+      seen.events = null;
+      story = new Feed(eventsPath(view.client), 8000, { onData(data) { if (here === view) { seen.events = data; show(); } } });
+      story.now();
+    }
   }
   document.title = `${view.client ?? titles[view.name]} · xdsrelay`;
   for (const link of document.querySelectorAll('#nav a')) {
@@ -123,7 +131,7 @@ function enter() {
 function show() {
   if (!view) return;
   const go = (hash) => { if (location.hash !== hash) location.replace(hash); };
-  const all = { live: seen.live, series: seen.series, data: seen.data, levels: seen.levels, query: view.query, name: view.client, go };
+  const all = { live: seen.live, series: seen.series, data: seen.data, events: seen.events, levels: seen.levels, query: view.query, name: view.client, go };
   if (!seen.live && (view.name === 'overview' || view.name === 'config')) return;
   morph(main, { overview, clients, client, keys, config }[view.name](all).filter(Boolean));
   tick();
@@ -182,6 +190,7 @@ document.getElementById('retry').addEventListener('click', () => {
   live.now();
   series.now();
   detail?.now();
+  story?.now();
 });
 window.addEventListener('hashchange', enter);
 setInterval(() => { if (!document.hidden) tick(); }, 1000);

@@ -54,15 +54,40 @@ function list(data, query) {
 
 export const clientPath = (name) => `/api/v1/client?${new URLSearchParams({ client: name, resources: 500 })}`;
 
-export function client({ data, name }) {
+export const eventsPath = (name) => `/api/v1/client/events?${new URLSearchParams({ client: name, limit: 100 })}`;
+
+const answers = { ack: 'ACK', nack: 'NACK' };
+
+function what(e) {
+  const took = e.seconds === undefined ? '' : ` after ${Math.round(e.seconds * 1000)} ms`;
+  switch (e.event) {
+    case 'connected': return `connected (${e.variant})${e.previous_node ? `, before that to node ${e.previous_node}` : ''}`;
+    case 'sent': return `sent ${count(e.resources, 'resource')}, ${e.answer ? answers[e.answer] + took : 'no answer'}`;
+    case 'nack': return `NACK: ${e.reason}`;
+    case 'waited': return e.ongoing ? `waiting: ${e.reason}` : `waited ${Math.round(e.seconds)} s: ${e.reason}`;
+    case 'resend_ordered': return 'an operator ordered to resend';
+    case 'disconnected': return `disconnected: ${e.reason}${e.text ? `: ${e.text}` : ''}`;
+    default: return e.event;
+  }
+}
+
+// story lists the last events of a client, the newest first.
+function story(events) {
+  if (!events?.events?.length) return null;
+  return el('details', { class: 'card', 'data-key': 'events' }, el('summary', {}, 'Events'), silence(events.silent),
+    table('Events of the client', [{ title: 'Time' }, { title: 'Node' }, { title: 'Type' }, { title: 'Event' }, { title: 'Version' }],
+      events.events.map((e, i) => ({ key: `${e.at}|${e.node}|${i}`, cells: [ago(e.at), e.node, e.type ?? null, what(e), e.version ? shorten(e.version, 16) : null] })).reverse(), { class: 'cards' }));
+}
+
+export function client({ data, events, name }) {
   const head = (text, ...more) => el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, text), more, el('p', {}, el('a', { href: '#/clients' }, 'all clients')));
   if (!data) return [head(name), el('p', { class: 'empty' }, 'Loading…')];
   if (!data.clients?.length) {
     const others = [...(data.names ?? []), ...(data.similar ?? [])];
     return [head(name), silence(data.silent), el('section', { class: 'card', 'data-key': 'none' }, el('p', {}, 'No client with this name is connected.'),
-      others.length ? [el('p', { class: 'soft' }, 'Similar names:'), el('ul', {}, others.map((n) => el('li', { 'data-key': n }, clientLink(n))))] : null)];
+      others.length ? [el('p', { class: 'soft' }, 'Similar names:'), el('ul', {}, others.map((n) => el('li', { 'data-key': n }, clientLink(n))))] : null), story(events)];
   }
-  return [head(data.clients[0].name, chip(data.clients[0].state)), silence(data.silent), data.clients.map((c, i) => one(c, i))];
+  return [head(data.clients[0].name, chip(data.clients[0].state)), silence(data.silent), data.clients.map((c, i) => one(c, i)), story(events)];
 }
 
 function one(c, i) {
