@@ -51,7 +51,7 @@ func noEvents(name string, all *ops.ClientEvents) error {
 	case len(all.Names) == 1 && all.Names[0] == name:
 		return errors.New("the client has no events yet: nodes do not record polling clients")
 	}
-	return noSuchClient(name, ops.Found{Names: all.Names, Near: all.Near, Silent: all.Silent})
+	return noSuchClient(name, ops.Found{Names: all.Names, Similar: all.Similar, Silent: all.Silent})
 }
 
 func printEvents(w io.Writer, all *ops.ClientEvents, wide bool, now time.Time) {

@@ -23,9 +23,9 @@ type ClientEvents struct {
 	More bool `json:"more,omitempty"`
 	// Off are nodes that keep no events.
 	Off []string `json:"off,omitempty"`
-	// Names and Near are other names, where no node has events of this one; see [Found].
-	Names []string `json:"names,omitempty"`
-	Near  []string `json:"near,omitempty"`
+	// Names and Similar are other names, where no node has events of this one; see [Found].
+	Names   []string `json:"names,omitempty"`
+	Similar []string `json:"similar,omitempty"`
 	// Silent are the nodes that did not answer: they may have further events.
 	Silent []Silent `json:"silent"`
 }
@@ -66,12 +66,12 @@ func (l Local) events(name string, limit int) EventsPart {
 	for i := range streams {
 		part.Events = append(part.Events, eventsOf(l.Node, &streams[i])...)
 	}
-	part.Events, part.More = newestOf(part.Events, limit, part.More)
+	part.Events, part.More = newestEvents(part.Events, limit, part.More)
 	return part
 }
 
-// newestOf orders events by time, and keeps the newest.
-func newestOf(all []Event, limit int, more bool) ([]Event, bool) {
+// newestEvents orders events by time, and keeps the newest.
+func newestEvents(all []Event, limit int, more bool) ([]Event, bool) {
 	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
 	if len(all) > limit {
 		return all[len(all)-limit:], true
@@ -92,7 +92,7 @@ func (f *Model) Events(ctx context.Context, name string, limit int) (ClientEvent
 	case len(found.Clients) > 0 && found.Clients[0].Name != name:
 		return f.eventsNamed(ctx, found.Clients[0].Name, limit), nil
 	}
-	all.Names, all.Near = found.Names, found.Near
+	all.Names, all.Similar = found.Names, found.Similar
 	if len(found.Clients) > 0 {
 		all.Names = []string{name} // it is connected, and has no events
 	}
@@ -109,7 +109,7 @@ func (f *Model) eventsNamed(ctx context.Context, name string, limit int) ClientE
 			all.Off = append(all.Off, p.Node)
 		}
 	}
-	all.Events, all.More = newestOf(all.Events, limit, all.More)
+	all.Events, all.More = newestEvents(all.Events, limit, all.More)
 	before := make(map[string]string) // by key
 	for i := range all.Events {
 		if e := &all.Events[i]; e.Event == EventConnected {

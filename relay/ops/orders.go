@@ -86,7 +86,6 @@ const (
 	ParamAll    = "all"
 	ParamDryRun = "dry_run"
 	paramBy     = "by"
-	paramFrom   = "from"
 )
 
 // OrderParams are the parameters that [ParseOrder] reads of an order.
@@ -270,8 +269,8 @@ func (f *Model) suggest(ctx context.Context, name string, silent []Silent) []str
 		return nil
 	case len(found.Names) > 0:
 		return found.Names
-	case len(found.Near) > 0:
-		return found.Near
+	case len(found.Similar) > 0:
+		return found.Similar
 	}
 	return f.near(ctx, name, silent)
 }
