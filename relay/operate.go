@@ -13,6 +13,7 @@ import (
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
@@ -50,6 +51,7 @@ func (n *Node) own() ops.Local {
 		Node: n.name, Clients: n.everyClient, Places: n.tier.Places,
 		Groups:     func() []*cache.Group { return n.cache.Groups() },
 		GroupInfos: func() []cache.GroupInfo { return n.cache.GroupInfos() },
+		Events:     n.events.After, Clock: n.clock,
 	}
 }
 
@@ -177,7 +179,11 @@ func (n *Node) releaseOnAll(ctx context.Context, key string) (admin.Released, er
 	if !known {
 		return done, ops.ErrUnknownKey
 	}
-	n.log.Info("removals were released", "key", key, "removals", done.Removals)
+	about := []any{"key", key, "removals", done.Removals}
+	if done.Removals > 0 {
+		about = append(about, events.Key, events.GuardApproved)
+	}
+	n.log.Info("removals were released", about...)
 	return done, nil
 }
 

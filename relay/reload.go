@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 )
 
@@ -165,7 +166,7 @@ func (n *Node) Reload() (ops.Settings, error) {
 		}
 		s.state.Refused = err.Error()
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "rejected")))
-		n.log.Error("configuration rejected; the previous one stays active", "error", err)
+		n.log.Error("configuration rejected; the previous one stays active", events.Key, events.ConfigRejected, "error", err)
 	}
 	return s.state, err
 }
@@ -196,7 +197,7 @@ func (n *Node) reloadLocked() error {
 	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
 	s.state.Refused, s.state.RefusedAt, s.state.Restart = "", time.Time{}, restart
 	if waiting && len(restart) > 0 {
-		n.log.Warn("configuration fields changed that require a restart", "fields", restart)
+		n.log.Warn("configuration fields changed that require a restart", events.Key, events.ConfigRestartRequired, "fields", restart)
 	}
 	if len(live) == 0 {
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "unchanged")))
@@ -207,7 +208,7 @@ func (n *Node) reloadLocked() error {
 	}
 	s.current, s.state.Read = cfg, time.Now()
 	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
-	n.log.Info("configuration changed", "fields", live)
+	n.log.Info("configuration changed", events.Key, events.ConfigApplied, "fields", live)
 	return nil
 }
 

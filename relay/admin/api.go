@@ -24,6 +24,7 @@ func (t Tier) apiPages() []page {
 		{apiPath + "keys", "", "the keys: owner, followers, and states of their clients", t.apiKeys, ops.KeyQueryParams()},
 		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
 		{apiPath + "history", apiPath + "history?key=NAME", "the last updates of a key, by type", t.apiHistory, []string{ops.ParamKey}},
+		{apiPath + "events", "", "what happened in the tier: nodes, control planes, configurations, owners, Redis; after continues an answer", t.apiEvents, ops.EventParams()},
 		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, page by page", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},
 	}
 }

@@ -2,10 +2,13 @@ package ops
 
 import (
 	"slices"
+	"time"
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/tier"
+	"xdsrelay/shard"
 )
 
 // Local is the state of one node: its clients and keys. Its functions are called concurrently. All
@@ -19,6 +22,10 @@ type Local struct {
 	// GroupInfos describe the keys, and Places says from where the node gets each.
 	GroupInfos func() []cache.GroupInfo
 	Places     func() map[string]tier.Place
+	// Events returns the events that a reader lacks; see [events.Recorder.After]. Clock is the time
+	// of day that they have; nil means the machine's.
+	Events func(run string, after uint64, since time.Time) events.Part
+	Clock  shard.Clock
 }
 
 // Part is a page of the clients of one node, by name, key and address.

@@ -52,6 +52,7 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		return local.diff(at{Name: v.Get(paramName), Key: v.Get(ParamKey), Peer: v.Get(paramPeer)}), nil
 	}, paramName, ParamKey, paramPeer)
 	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(ParamKey)), nil }, ParamKey)
+	local.answerEvents(handle)
 	return &Model{local: local, nodes: nodes}
 }
 
