@@ -38,6 +38,11 @@ func (n *Node) watchDraining(ctx context.Context) {
 	}
 }
 
+// copyEvents copies the events of other nodes, which would be lost with them.
+func (n *Node) copyEvents(ctx context.Context, from func(node string) bool) {
+	n.events.Copy(n.model.EventsToCopy(ctx, n.events.Copied(), from))
+}
+
 // noted are the warnings and certificates that were seen when the node looked last. It is for the
 // goroutine of samples alone.
 type noted struct {

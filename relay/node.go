@@ -167,7 +167,6 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 		n.logger = slog.New(slog.DiscardHandler)
 	}
 	n.events = events.New(n.clock.Now, nil)
-	n.add(part{stop: n.events.Close})
 	n.logger = slog.New(n.events.Handler(n.logger.Handler()))
 	n.log = n.part(logs.Node)
 	if n.bind == nil {
@@ -195,7 +194,11 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.metrics, err = telemetry.New(telemetry.Config{Version: n.version, Instance: n.name, ClientSpans: n.cfg.Telemetry.ClientSpans, Logger: n.log}); err != nil {
 		return err
 	}
-	n.add(part{stop: n.metrics.Close})
+	n.events.SetSink(n.metrics.Event)
+	n.add(part{stop: func() {
+		n.events.Close()
+		n.metrics.Close()
+	}})
 	if err := n.buildGate(); err != nil {
 		return err
 	}

@@ -164,9 +164,13 @@ func (n *Node) Reload() (ops.Settings, error) {
 		if s.state.Refused == "" {
 			s.state.RefusedAt = time.Now()
 		}
+		about := []any{"error", err}
+		if s.state.Refused != err.Error() { // else it was read again
+			about = append(about, events.Key, events.ConfigRejected)
+		}
 		s.state.Refused = err.Error()
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "rejected")))
-		n.log.Error("configuration rejected; the previous one stays active", events.Key, events.ConfigRejected, "error", err)
+		n.log.Error("configuration rejected; the previous one stays active", about...)
 	}
 	return s.state, err
 }

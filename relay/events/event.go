@@ -66,12 +66,38 @@ func factOf(spec *Spec, at time.Time, attrs func(yield func(slog.Attr) bool)) *f
 			if a.Key == spec.Name {
 				most = mostName
 			}
-			if text := redact.Short(textOf(a.Value), most); text != "" {
+			if text := redact.Short(plain(textOf(a.Value)), most); text != "" {
 				f.values[a.Key] = text
 			}
 		}
 	}
 	return f
+}
+
+// plain makes one line of a text: without the indented lines that show where in a file a mistake is,
+// and without what gRPC wraps around the error of a connection.
+func plain(text string) string {
+	if strings.Contains(text, "\n") {
+		var lines []string
+		for line := range strings.Lines(text) {
+			if line = strings.TrimRight(line, "\n"); line != "" && line[0] != ' ' {
+				lines = append(lines, line)
+			}
+		}
+		text = strings.Join(lines, "; ")
+	}
+	return Cause(text)
+}
+
+// Cause is the end of a text of gRPC about a connection, which says what is wrong. Other texts stay
+// unchanged.
+func Cause(text string) string {
+	for _, before := range []string{"Error while dialing: ", `desc = "`} {
+		if i := strings.LastIndex(text, before); i >= 0 {
+			return strings.TrimSuffix(text[i+len(before):], `"`)
+		}
+	}
+	return text
 }
 
 // textOf is a value for people.

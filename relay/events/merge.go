@@ -20,19 +20,13 @@ type Seen struct {
 	Nodes []string `json:"nodes"`
 }
 
-// Position is how far a reader has read the events of a node.
-type Position struct {
-	Run string `json:"r"`
-	Seq uint64 `json:"s"`
-}
-
-// Positions are those of several nodes, by name.
-type Positions map[string]Position
+// Positions say how far a reader has read: the number of the last event, by run of a node.
+type Positions map[string]uint64
 
 // has reports whether the reader has an event.
 func (p Positions) has(part *Part, e *Event) bool {
-	at, known := p[part.Node]
-	return known && at.Run == part.Run && e.Seq <= at.Seq
+	last, known := p[part.Run]
+	return known && e.Seq <= last
 }
 
 // Merge joins the events of several nodes, oldest first. A fact that several nodes recorded is one

@@ -30,6 +30,7 @@ type Recorder struct {
 	// Guarded by mu.
 	node   string
 	ring   Ring
+	copies Copies
 	groups []*group
 	timer  *time.Timer // nil while nothing is collected
 	closed bool
@@ -65,16 +66,28 @@ func (r *Recorder) SetSink(sink func(Event)) {
 	r.sink = sink
 }
 
-// After returns what a reader lacks; see [Ring.After].
-func (r *Recorder) After(run string, after uint64, since time.Time) Part {
+// After returns what a reader lacks, of this node and of the copies of others; see [Ring.After].
+// This node is the first.
+func (r *Recorder) After(read Positions, since time.Time) []Part {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if run != r.run {
-		after = 0
-	}
-	p := r.ring.After(after, since)
+	p := r.ring.After(read[r.run], since)
 	p.Node, p.Run = r.node, r.run
-	return p
+	return append([]Part{p}, r.copies.After(read, since)...)
+}
+
+// Copy keeps events of other nodes, which would be lost with them.
+func (r *Recorder) Copy(parts []Part) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.copies.Add(r.run, parts...)
+}
+
+// Copied says how far the copies go.
+func (r *Recorder) Copied() Positions {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.copies.Positions()
 }
 
 // Close records what is being collected, and ends the recorder's timer. Later facts are recorded

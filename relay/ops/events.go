@@ -62,7 +62,7 @@ type EventQuery struct {
 
 // reading is how far a reader is.
 type reading struct {
-	// Began is when it began: what a node that was not known then recorded before is not asked for.
+	// Began is when it began: of a node that was not known then, it gets what happened later.
 	Began time.Time        `json:"b"`
 	Nodes events.Positions `json:"n"`
 }
@@ -164,26 +164,26 @@ func (q *EventQuery) wants(e *events.Event) bool {
 // another node's later record is about a fact that the reader knows.
 const overlap = 2 * events.SameWindow
 
-// events answers a query on this node.
-func (l Local) events(q EventQuery, now time.Time) events.Part {
+// events answers a query on this node, with the copies that it keeps of others.
+func (l Local) events(q EventQuery, now time.Time) []events.Part {
 	var again time.Time
-	at, known := q.read.Nodes[l.Node]
 	if q.after != "" {
 		again = now.Add(-overlap)
-		if !known && q.read.Began.Before(again) {
-			again = q.read.Began
+	}
+	parts := l.Events(q.read.Nodes, again)
+	for i := range parts {
+		p := &parts[i]
+		from := q.Since
+		if _, known := q.read.Nodes[p.Run]; !known && from.Before(q.read.Began) {
+			from = q.read.Began // what happened before belongs to answers that the reader has
+		}
+		p.Events = slices.DeleteFunc(p.Events, func(e events.Event) bool { return e.Time.Before(from) || !q.wants(&e) })
+		// Twice as many as wanted: several nodes record the same facts.
+		if most := 2 * q.Limit; q.after == "" && len(p.Events) > most {
+			p.Events = p.Events[len(p.Events)-most:]
 		}
 	}
-	p := l.Events(at.Run, at.Seq, again)
-	if q.after != "" && !known {
-		p.Events = slices.DeleteFunc(p.Events, func(e events.Event) bool { return e.Time.Before(again) })
-	}
-	p.Events = slices.DeleteFunc(p.Events, func(e events.Event) bool { return !q.wants(&e) })
-	// Twice as many as wanted: several nodes record the same facts.
-	if most := 2 * q.Limit; q.after == "" && len(p.Events) > most {
-		p.Events = p.Events[len(p.Events)-most:]
-	}
-	return p
+	return parts
 }
 
 // answerEvents registers what this node answers others.
@@ -210,8 +210,15 @@ func (f *Model) Events(ctx context.Context, q EventQuery) Events {
 	if q.Limit == 0 {
 		q.Limit = usualEvents
 	}
-	parts, silent := AskAll[events.Part](ctx, f.nodes, askEvents, q.Values(), nil)
-	return q.join(parts, silent, f.local.now())
+	answers, silent := AskAll[[]events.Part](ctx, f.nodes, askEvents, q.Values(), nil)
+	return q.join(events.Distinct(slices.Concat(answers...)), silent, f.local.now())
+}
+
+// EventsToCopy returns what nodes recorded behind the copies that a reader has.
+func (f *Model) EventsToCopy(ctx context.Context, read events.Positions, wanted func(node string) bool) []events.Part {
+	q := EventQuery{Limit: largestEvents, after: token(reading{Nodes: read})}
+	answers, _ := AskAll[[]events.Part](ctx, f.nodes, askEvents, q.Values(), wanted)
+	return slices.Concat(answers...)
 }
 
 // join puts the answers of all nodes together.
@@ -221,9 +228,11 @@ func (q *EventQuery) join(parts []events.Part, silent []Silent, now time.Time) E
 	if next.Began.IsZero() {
 		next.Began = now
 	}
-	maps.Copy(next.Nodes, q.read.Nodes)
+	if len(q.read.Nodes) < mostReading-len(parts) {
+		maps.Copy(next.Nodes, q.read.Nodes)
+	}
 	for _, p := range parts {
-		next.Nodes[p.Node] = events.Position{Run: p.Run, Seq: p.Last}
+		next.Nodes[p.Run] = max(p.Last, q.read.Nodes[p.Run])
 		if p.Lost > 0 {
 			out.Lost = append(out.Lost, LostEvents{p.Node, p.Lost})
 		}

@@ -24,7 +24,7 @@ type Local struct {
 	Places     func() map[string]tier.Place
 	// Events returns the events that a reader lacks; see [events.Recorder.After]. Clock is the time
 	// of day that they have; nil means the machine's.
-	Events func(run string, after uint64, since time.Time) events.Part
+	Events func(read events.Positions, since time.Time) []events.Part
 	Clock  shard.Clock
 }
 
