@@ -68,15 +68,3 @@ func printable(s string) string {
 		return '?'
 	}, s)
 }
-
-// placeholders are the names in a template.
-func placeholders(template string) (names []string) {
-	for {
-		_, after, found := strings.Cut(template, "{")
-		if !found {
-			return names
-		}
-		names = append(names, nameIn(after))
-		template = after
-	}
-}
