@@ -30,7 +30,7 @@ func TestCertificateEvents(t *testing.T) {
 		look(time.Hour)
 		until = until.Add(20 * time.Hour)
 		look(time.Hour)
-		look(19 * time.Hour)
+		look(17*time.Hour + 30*time.Minute)
 		var kinds []events.Kind
 		for _, e := range recorded.After(nil, time.Time{})[0].Events {
 			kinds = append(kinds, e.Kind)

@@ -115,10 +115,8 @@ func TestEventsOfNodes(t *testing.T) {
 		w.nodes["c"].stop()
 		w.sawEvent("b", events.NodeDraining, "Node c is draining")
 		w.nodes["c"].ended(t)
-		left := w.sawEvent("a", events.NodeLeft, "Node c drained and left the tier")
-		if !slices.Equal(left.Nodes, []string{"a", "b"}) {
-			t.Errorf("seen by %q, expected both", left.Nodes)
-		}
+		time.Sleep(25 * time.Second) //nolint:forbidigo // virtual time: longer than the lease
+		w.sawEvent("a", events.NodeLeft, "Node c drained and left the tier")
 		if e := w.sawEvent("b", events.OperatorCommand, "An operator requested /log/level"); !slices.Equal(e.Nodes, []string{"c"}) {
 			t.Errorf("%+v", e)
 		}
@@ -130,6 +128,7 @@ func TestEventsOfNodes(t *testing.T) {
 		w.sawEvent("a", events.NodeJoined, "Node c joined the tier")
 		reader := w.eventsOf("a", nil).After
 		between.cut(peerAddr(1))
+		time.Sleep(25 * time.Second) //nolint:forbidigo // virtual time: longer than the lease
 		gone := w.sawEvent("a", events.NodeDisappeared, "Node b disappeared without draining")
 		if gone.Severity != events.Error || gone.Subject != (events.Subject{About: events.AboutNode, Name: "b"}) {
 			t.Errorf("%+v", gone)
@@ -243,17 +242,17 @@ func TestEventsOfConfiguration(t *testing.T) {
 		w := newOperatedWorld(t, 1, "red")
 		file := filepath.Join(t.TempDir(), "relay.yaml")
 		var mu sync.Mutex
-		next, mistake := *w.configs["a"], error(nil)
+		var next config.Config
+		var mistake error
 		write := func(change func(*config.Config), err error) {
 			mu.Lock()
 			defer mu.Unlock()
-			next, mistake = *w.configs["a"], err
+			next, mistake = *w.configs["b"], err
 			change(&next)
 			if err := os.WriteFile(file, fmt.Append(nil, time.Now().UnixNano()), 0o600); err != nil {
 				t.Error(err)
 			}
 		}
-		write(func(*config.Config) {}, nil)
 		w.options.Source = relay.Source{File: file, Load: func() (*config.Config, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -294,22 +293,21 @@ func TestEventsOfConfiguration(t *testing.T) {
 // TestEventsOfWarnings: a warning that lasts is an event when it starts, and when it ends.
 func TestEventsOfWarnings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := operatedWith(t, 1, func(cfg *config.Config) {
-			cfg.Upstream.Addresses, cfg.Upstream.Directory = nil, t.TempDir()
-			writeResources(t, cfg.Upstream.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
-		})
-		bad := filepath.Join(w.configs["a"].Upstream.Directory, "bad.json")
-		if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		started := w.sawEvent("a", events.WarningStarted, "Node a cannot use files of its upstream directory")
-		if started.Subject.Name != "files" || started.Attributes["detail"] == "" {
+		w := newOperatedWorld(t, 1, "red")
+		w.origin.Stop()
+		w.inhabit("a", "red")
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		started := w.sawEvent("a", events.WarningStarted, "Node a has no configuration for 1 key with clients")
+		if started.Subject.Name != "empty" {
 			t.Errorf("%+v", started)
 		}
-		if err := os.Remove(bad); err != nil {
+		if err := w.origin.Start(); err != nil {
 			t.Fatal(err)
 		}
-		w.sawEvent("a", events.WarningEnded, "No longer: Node a cannot use files of its upstream directory")
+		time.Sleep(longestBackoff) //nolint:forbidigo // virtual time
+		w.converged()
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		w.sawEvent("a", events.WarningEnded, "No longer: Node a has no configuration for 1 key with clients")
 	})
 }
 
