@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 )
 
@@ -83,9 +82,9 @@ func (a *app) newEventsCmd() *cobra.Command {
 
 // eventKinds are all kinds, and their beginnings.
 func eventKinds() (all []string) {
-	for _, s := range events.Kinds() {
-		first, _, _ := strings.Cut(string(s.Kind), ".")
-		all = append(all, first, string(s.Kind))
+	for _, kind := range ops.EventKinds() {
+		first, _, _ := strings.Cut(kind, ".")
+		all = append(all, first, kind)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -158,7 +157,7 @@ func (a *app) followEvents(ctx context.Context, node *remote, out *output, q ops
 }
 
 // printNext prints further events: rows without a header, or a document for each.
-func (a *app) printNext(out *output, all []events.Seen) error {
+func (a *app) printNext(out *output, all []ops.Event) error {
 	for i := range all {
 		if out.form == asYAML {
 			fmt.Fprintln(a.stdout, "---")
@@ -200,9 +199,9 @@ func eventNotes(w io.Writer, found *ops.Events) {
 }
 
 // eventName identifies an event: the node that recorded it and its number there.
-func eventName(e *events.Seen) string { return e.Node + "/" + strconv.FormatUint(e.Seq, 10) }
+func eventName(e *ops.Event) string { return e.Node + "/" + strconv.FormatUint(e.Seq, 10) }
 
-func printEvents(w io.Writer, all []events.Seen, wide bool) {
+func printEvents(w io.Writer, all []ops.Event, wide bool) {
 	if len(all) == 0 {
 		fmt.Fprintln(w, "no events match")
 		return
@@ -218,7 +217,7 @@ func printEvents(w io.Writer, all []events.Seen, wide bool) {
 	columns(w, rows)
 }
 
-func eventRow(e *events.Seen, wide bool) []string {
+func eventRow(e *ops.Event, wide bool) []string {
 	text := e.Text
 	if e.Omitted > 0 {
 		text += fmt.Sprintf(" (%s of this kind before it not recorded)", count(e.Omitted, "event"))
@@ -238,7 +237,7 @@ func eventRow(e *events.Seen, wide bool) []string {
 }
 
 // eventLine is a row of the table whose other rows are not known yet.
-func eventLine(e *events.Seen, wide bool) string {
+func eventLine(e *ops.Event, wide bool) string {
 	row := eventRow(e, wide)
 	for i := range row {
 		row[i] = printable(row[i])

@@ -49,6 +49,8 @@ var apiTypes = map[string]reflect.Type{
 	"LogLevels": reflect.TypeFor[map[string]string](), "Error": reflect.TypeFor[struct {
 		Error string `json:"error"`
 	}](),
+	"Events": reflect.TypeFor[ops.Events](), "Event": reflect.TypeFor[ops.Event](), "EventSubject": typeOfStruct[ops.Event]("Subject"),
+	"LostEvents": reflect.TypeFor[ops.LostEvents](), "OmittedEvents": reflect.TypeFor[ops.OmittedEvents](),
 	"State": reflect.TypeFor[ops.State](), "Cause": typeOfField[ops.Update]("Cause"),
 }
 
@@ -62,6 +64,12 @@ func typeOfField[T any](name string) reflect.Type {
 		return f.Type
 	}
 	return f.Type.Elem()
+}
+
+// typeOfStruct is the type of a field that is a struct.
+func typeOfStruct[T any](name string) reflect.Type {
+	f, _ := reflect.TypeFor[T]().FieldByName(name)
+	return f.Type
 }
 
 // causeForm finds the constants of the causes.

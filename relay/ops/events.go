@@ -17,6 +17,17 @@ import (
 // askEvents is the question of nodes for events.
 const askEvents = "fleet/events"
 
+// Event is something that happened, with the nodes that recorded it.
+type Event = events.Seen
+
+// EventKinds returns all kinds of events.
+func EventKinds() (all []string) {
+	for _, s := range events.Kinds() {
+		all = append(all, string(s.Kind))
+	}
+	return all
+}
+
 // Events are what happened in a tier, as all nodes recorded it.
 type Events struct {
 	// Events are the newest that match, oldest first.
