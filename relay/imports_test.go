@@ -151,7 +151,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause"},
 		{"test kit of the tables in a table", "fanout/conversation/a.go", "// Package conversation is.\npackage conversation; import _ \"xdsrelay/relay/transition/transitiontest\"",
 			"fanout/conversation/a.go imports xdsrelay/relay/transition/transitiontest: fanout may import only relay/cache, relay/trace, relay/load, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/pause, relay/transition"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",

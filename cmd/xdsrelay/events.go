@@ -17,6 +17,9 @@ import (
 	"xdsrelay/relay/ops"
 )
 
+// keyUsage describes the flag of commands that select by a key.
+const keyUsage = "select by the aggregation `KEY`"
+
 // eventFlags are the flags of the command events.
 type eventFlags struct {
 	kinds  []string
@@ -32,14 +35,14 @@ func (a *app) newEventsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Show what happened in a tier: nodes, control planes, configurations, owners, Redis",
-		Long: "Show the last events of all nodes of a tier, newest last: nodes that joined, left or\n" +
-			"disappeared, control planes and Redis lost and back, configurations applied or rejected,\n" +
-			"keys that moved to another owner, removals held back, certificates reloaded or expired,\n" +
-			"and warnings that started or ended. A fact that several nodes recorded is one event, with\n" +
-			"the names of these nodes. Each node keeps its last 1,000 events in memory, until it exits.\n" +
-			"docs/reference/events.md lists the kinds.\n\n" +
+		Long: "Show the last events of all nodes of a tier, newest last. Events are about nodes that\n" +
+			"joined, left or disappeared, control planes and Redis, configurations, keys that moved to\n" +
+			"another owner, removals held back, certificates, and warnings. A fact that several nodes\n" +
+			"recorded is one event, with the names of these nodes. docs/reference/events.md lists the\n" +
+			"kinds, and how many events a node keeps. An event about more keys than it lists matches\n" +
+			"every --key.\n\n" +
 			"With --follow, the command prints further events until it is interrupted (Ctrl-C). If the\n" +
-			"node at the admin address does not answer, it says so and retries.",
+			"node at the admin address does not answer, it reports that and retries.",
 		Example: "  xdsrelay events\n" +
 			"  xdsrelay events --follow --since 10m\n" +
 			"  xdsrelay events --kind node,config.rejected -o json\n" +
@@ -50,9 +53,9 @@ func (a *app) newEventsCmd() *cobra.Command {
 	out := addOutput(cmd, asTable)
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.kinds, "kind", nil, "only these `KINDS`, or those that begin with one up to a dot; separated by commas")
-	flags.StringVar(&f.key, "key", "", "only events about the aggregation `KEY`, and those that do not list all of their keys")
+	flags.StringVar(&f.key, "key", "", keyUsage)
 	flags.DurationVar(&f.since, "since", 0, "only events of the last `DURATION`; 0 means all")
-	flags.IntVarP(&f.limit, "limit", "n", 100, "only the newest `N` events, at most 1000")
+	flags.IntVar(&f.limit, "tail", 100, "only the newest `N` events, at most 1000")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "print further events until interrupted")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(eventKinds(), cobra.ShellCompDirectiveNoFileComp)) // the flag is defined
 	a.completeFlags(cmd, node)
@@ -93,7 +96,7 @@ func eventKinds() (all []string) {
 func (f *eventFlags) check() error {
 	switch {
 	case f.limit < 1 || f.limit > 1000:
-		return usageError{fmt.Errorf("--limit: got %d, expected a number from 1 to 1000", f.limit)}
+		return usageError{fmt.Errorf("--tail: got %d, expected a number from 1 to 1000", f.limit)}
 	case f.since < 0:
 		return usageError{fmt.Errorf("--since: got %s, expected a positive duration, or 0 for all", f.since)}
 	}

@@ -24,11 +24,11 @@ const intro = `# Events
 
 This page is generated from the code: ` + "`go test ./relay -run TestEventsPage -update`" + `.
 
-` + "`xdsrelay events`" + ` and ` + "[`GET /api/v1/events`](api.md#get-apiv1events)" + ` show what happened in a tier, whichever node answers: see [Events](../operate/inspect.md#events). Each node keeps its last 1,000 events in memory, at most 512 KiB. It copies the last 200 events of each other node every 5 minutes, and when a node drains.
+` + "`xdsrelay events`" + ` and ` + "[`GET /api/v1/events`](api.md#get-apiv1events)" + ` show what happened in a tier; every node can answer. See [Events](../operate/inspect.md#events). Each node keeps its last 1,000 events in memory, at most 512 KiB. It copies the last 200 events of each other node every 5 minutes, and when a node drains.
 
 - A fact that several nodes recorded within 30 s is one event, with the names of these nodes. The first one gives the time.
 - Facts about keys within 2 s are one event with the number of keys and the names of the first 16.
-- A node records at most 60 events of a kind in a minute. The next one says how many were omitted.
+- A node records at most 60 events of a kind in a minute. The next one has the number of those that were omitted.
 
 The log has the same facts, as lines with the attribute ` + "`event`" + `. With ` + "`OTEL_EXPORTER_OTLP_ENDPOINT`" + ` set, a node also sends each event as a log record by OTLP: the kind is its event name and the attribute ` + "`event.name`" + `, the text its body, and the attributes of the table have the prefix ` + "`xdsrelay.`" + `. ` + "`OTEL_LOGS_EXPORTER=none`" + ` turns that off. Other lines of the log are not sent.
 
