@@ -194,7 +194,7 @@ func (j *journal) logLocked(level slog.Level, msg string, attrs ...slog.Attr) {
 // logChangeLocked is logLocked for a line that is an event if the control plane is in another state
 // than the last event reported.
 func (j *journal) logChangeLocked(to reported, level slog.Level, msg string, attrs ...slog.Attr) {
-	if j.what == controlPlane && to != j.reported {
+	if j.what == whatControlPlane && to != j.reported {
 		kind := events.ControlPlaneBack
 		if to == reportedLost {
 			kind = events.ControlPlaneLost

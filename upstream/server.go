@@ -37,8 +37,8 @@ type server struct {
 	pauses   pauses
 }
 
-// controlPlane is what a journal calls an address that is not that of another node.
-const controlPlane = "control plane"
+// whatControlPlane is what a journal calls an address that is not that of another node.
+const whatControlPlane = "control plane"
 
 func newServer(index int, address string, ch channel, owner *ControlPlane) *server {
 	s := &server{
@@ -50,7 +50,7 @@ func newServer(index int, address string, ch channel, owner *ControlPlane) *serv
 	if owner.cfg.Delta {
 		variant = "delta"
 	}
-	what := controlPlane
+	what := whatControlPlane
 	if owner.cfg.Peer != "" {
 		what = "owner of keys"
 	}
