@@ -133,7 +133,10 @@ func (a *app) followEvents(ctx context.Context, node *remote, out *output, q ops
 	var silent []string // that were reported
 	failed := time.Time{}
 	for {
-		if err == nil {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
 			if !failed.IsZero() {
 				fmt.Fprintf(a.stderr, "%s answers again after %s\n", node.found.Admin, ago(time.Now(), failed))
 				failed = time.Time{}
@@ -144,7 +147,7 @@ func (a *app) followEvents(ctx context.Context, node *remote, out *output, q ops
 			eventNotes(a.stderr, &found)
 			silent = noteSilent(a.stderr, silent, found.Silent)
 			q = q.Behind(found.After)
-		} else if failed.IsZero() {
+		case failed.IsZero():
 			failed = time.Now()
 			fmt.Fprintf(a.stderr, "%s; retrying; the events of that node are lost if it has exited; the other nodes keep theirs (use --admin with the address of one)\n", printable(firstLine(err)))
 		}
@@ -153,9 +156,7 @@ func (a *app) followEvents(ctx context.Context, node *remote, out *output, q ops
 			return nil
 		case <-time.After(followPause):
 		}
-		if found, err = node.events(ctx, q); ctx.Err() != nil {
-			return nil
-		}
+		found, err = node.events(ctx, q)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -88,14 +89,14 @@ func sameAs(e *Event) string {
 	if spec == nil || spec.ownNode() {
 		return ""
 	}
-	same := string(e.Kind)
+	same := []string{string(e.Kind)}
 	if spec.Combining == Single {
-		same += "\x00" + e.Subject.Name
+		same = append(same, e.Subject.Name)
 	}
 	for _, name := range spec.Same {
-		same += "\x00" + e.Attributes[name]
+		same = append(same, e.Attributes[name])
 	}
-	return same
+	return strings.Join(same, "\x00")
 }
 
 // join makes one event of those that several nodes recorded of a fact. The first one leads.

@@ -47,7 +47,7 @@ func (s *Spec) subject() string {
 	if s.Name == "" {
 		return string(s.About)
 	}
-	return fmt.Sprintf("%s `%s`", s.About, s.Name)
+	return string(s.About) + " `" + s.Name + "`"
 }
 
 func (s *Spec) attributes() string {

@@ -177,6 +177,9 @@ const overlap = 2 * events.SameWindow
 
 // events answers a query on this node, with the copies that it keeps of others.
 func (l Local) events(q EventQuery, now time.Time) []events.Part {
+	if l.Events == nil {
+		return []events.Part{}
+	}
 	var again time.Time
 	if q.after != "" {
 		again = now.Add(-overlap)

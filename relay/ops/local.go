@@ -22,8 +22,8 @@ type Local struct {
 	// GroupInfos describe the keys, and Places says from where the node gets each.
 	GroupInfos func() []cache.GroupInfo
 	Places     func() map[string]tier.Place
-	// Events returns the events that a reader lacks; see [events.Recorder.After]. Clock is the time
-	// of day that they have; nil means the machine's.
+	// Events returns the events that a reader lacks; see [events.Recorder.After]. Nil means none.
+	// Clock is the time of day that they have; nil means the machine's.
 	Events func(read events.Positions, since time.Time) []events.Part
 	Clock  shard.Clock
 }
