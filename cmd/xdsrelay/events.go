@@ -132,10 +132,8 @@ func (a *app) followEvents(ctx context.Context, node *remote, out *output, q ops
 	}
 	var silent []string // that were reported
 	failed := time.Time{}
-	for {
+	for ctx.Err() == nil {
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case err == nil:
 			if !failed.IsZero() {
 				fmt.Fprintf(a.stderr, "%s answers again after %s\n", node.found.Admin, ago(time.Now(), failed))
@@ -153,11 +151,11 @@ func (a *app) followEvents(ctx context.Context, node *remote, out *output, q ops
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(followPause):
+			found, err = node.events(ctx, q)
 		}
-		found, err = node.events(ctx, q)
 	}
+	return nil
 }
 
 // printNext prints further events: rows without a header, or a document for each.

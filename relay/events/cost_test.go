@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -34,7 +33,7 @@ func TestMemory(t *testing.T) {
 // BenchmarkLine is a line of the log that is no event, below the level of the log.
 func BenchmarkLine(b *testing.B) {
 	r := events.New(time.Now, nil)
-	log := slog.New(r.Handler(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError})))
+	log := slog.New(r.Handler(slog.DiscardHandler))
 	b.ReportAllocs()
 	for b.Loop() {
 		log.LogAttrs(context.Background(), slog.LevelInfo, "a line", slog.String("a", "b"), slog.Int("c", 1))
