@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 )
 
@@ -163,9 +164,13 @@ func (n *Node) Reload() (ops.Settings, error) {
 		if s.state.Rejected == "" {
 			s.state.RejectedAt = time.Now()
 		}
+		about := []any{"error", err}
+		if s.state.Rejected != err.Error() { // else it was read again
+			about = append(about, events.Key, events.ConfigRejected)
+		}
 		s.state.Rejected = err.Error()
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "rejected")))
-		n.log.Error("configuration rejected; the previous one stays active", "error", err)
+		n.log.Error("configuration rejected; the previous one stays active", about...)
 	}
 	return s.state, err
 }
@@ -196,7 +201,7 @@ func (n *Node) reloadLocked() error {
 	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
 	s.state.Rejected, s.state.RejectedAt, s.state.Restart = "", time.Time{}, restart
 	if waiting && len(restart) > 0 {
-		n.log.Warn("configuration fields changed that require a restart", "fields", restart)
+		n.log.Warn("configuration fields changed that require a restart", events.Key, events.ConfigRestartRequired, "fields", restart)
 	}
 	if len(live) == 0 {
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "unchanged")))
@@ -207,7 +212,7 @@ func (n *Node) reloadLocked() error {
 	}
 	s.current, s.state.Loaded = cfg, time.Now()
 	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
-	n.log.Info("configuration changed", "fields", live)
+	n.log.Info("configuration changed", events.Key, events.ConfigApplied, "fields", live)
 	return nil
 }
 

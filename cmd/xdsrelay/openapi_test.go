@@ -51,10 +51,12 @@ var apiTypes = map[string]reflect.Type{
 	"Upstream": reflect.TypeFor[ops.OriginInfo](), "Warning": reflect.TypeFor[ops.Warning](), "Series": reflect.TypeFor[admin.Series](),
 	"Drain": reflect.TypeFor[admin.Draining](), "ApprovedRemovals": reflect.TypeFor[admin.Released](), "Reconnect": reflect.TypeFor[ops.Reconnecting](),
 	"ReconnectingNode": reflect.TypeFor[ops.ReconnectingNode](), "ClientOrder": reflect.TypeFor[ops.Ordered](), "OrderedClient": reflect.TypeFor[ops.OrderedClient](),
-	"ClientEvents": reflect.TypeFor[ops.ClientEvents](), "ClientEvent": reflect.TypeFor[ops.Event](),
+	"ClientEvents": reflect.TypeFor[ops.ClientEvents](), "ClientEvent": reflect.TypeFor[ops.ClientEvent](),
 	"LogLevels": reflect.TypeFor[map[string]string](), "Error": reflect.TypeFor[struct {
 		Error string `json:"error"`
 	}](),
+	"Events": reflect.TypeFor[ops.Events](), "Event": reflect.TypeFor[ops.Event](), "EventSubject": typeOfStruct[ops.Event]("Subject"),
+	"LostEvents": reflect.TypeFor[ops.LostEvents](), "OmittedEvents": reflect.TypeFor[ops.OmittedEvents](),
 	"State": reflect.TypeFor[ops.State](), "Cause": typeOfField[ops.Update]("Cause"),
 }
 
@@ -68,6 +70,12 @@ func typeOfField[T any](name string) reflect.Type {
 		return f.Type
 	}
 	return f.Type.Elem()
+}
+
+// typeOfStruct is the type of a field that is a struct.
+func typeOfStruct[T any](name string) reflect.Type {
+	f, _ := reflect.TypeFor[T]().FieldByName(name)
+	return f.Type
 }
 
 // causeForm finds the constants of the causes.

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/redact"
 )
@@ -48,7 +49,7 @@ func (cfg Config) audit(w http.ResponseWriter, r *http.Request, path string, nex
 	case answer.status >= http.StatusBadRequest:
 		result = "failed"
 	}
-	cfg.Log.Info("operator command", "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
+	cfg.Log.Info("operator command", events.Key, events.OperatorCommand, "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
 		"identity", cfg.Access.identity(r), "result", result, "status", answer.status)
 }
 

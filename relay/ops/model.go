@@ -11,17 +11,17 @@ import (
 
 // The questions that nodes ask one another.
 const (
-	askKeys    = "keys"
-	askClients = "fleet/clients"
-	askSums    = "fleet/sums"
-	askNear    = "fleet/near"
-	askHistory = "fleet/history"
-	askDump    = "fleet/dump"
-	askDiff    = "fleet/diff"
-	askDigests = "fleet/digests"
-	askChanges = "fleet/changes"
-	askArrival = "fleet/arrival"
-	askEvents  = "fleet/events"
+	askKeys         = "keys"
+	askClients      = "fleet/clients"
+	askSums         = "fleet/sums"
+	askNear         = "fleet/near"
+	askHistory      = "fleet/history"
+	askDump         = "fleet/dump"
+	askDiff         = "fleet/diff"
+	askDigests      = "fleet/digests"
+	askChanges      = "fleet/changes"
+	askArrival      = "fleet/arrival"
+	askClientEvents = "fleet/client_events"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -63,8 +63,9 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		}
 		return local.arrival(v.Get(ParamVersion), q), nil
 	}, ArrivalParams()...)
-	handle(askEvents, func(_ context.Context, v url.Values) (any, error) { return local.answerEvents(v) }, paramName, paramLimit)
+	handle(askClientEvents, func(_ context.Context, v url.Values) (any, error) { return local.answerClientEvents(v) }, paramName, paramLimit)
 	local.takeOrders(handle)
+	local.answerEvents(handle)
 	return &Model{local: local, nodes: nodes}
 }
 
