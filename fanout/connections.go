@@ -32,6 +32,8 @@ type drainReason string
 const (
 	rebalanced drainReason = rejection.Rebalanced
 	maxAge     drainReason = "max_age"
+	// formerRules: its key is from former rules; see [Server.EndFormer].
+	formerRules drainReason = "former_rules"
 	shed       drainReason = "" // counted as a rejection
 )
 
