@@ -34,7 +34,7 @@ const (
 	maxAge     drainReason = "max_age"
 	// formerRules: its key is from former rules; see [Server.EndFormer].
 	formerRules drainReason = "former_rules"
-	shed       drainReason = "" // counted as a rejection
+	shed        drainReason = "" // counted as a rejection
 )
 
 var errTooOld = status.Error(codes.Unavailable, "the connection reached the maximum connection age: reconnect")

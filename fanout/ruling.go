@@ -42,6 +42,8 @@ type Ruling struct {
 	Changes bool
 	// Identity is what the client's certificate proves; empty without one.
 	Identity string
+	// Polls is set for a polling client, which has no stream.
+	Polls bool
 }
 
 // Kept is what a node keeps of a client's Node.

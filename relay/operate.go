@@ -50,6 +50,7 @@ func (n *Node) own() ops.Local {
 		Node: n.name, Clients: n.everyClient, Places: n.tier.Places,
 		Groups:     func() []*cache.Group { return n.cache.Groups() },
 		GroupInfos: func() []cache.GroupInfo { return n.cache.GroupInfos() },
+		Running:    n.running, EndFormer: func(most int) int { return n.fanout.EndFormer(most) },
 	}
 }
 

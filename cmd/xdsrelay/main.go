@@ -107,7 +107,7 @@ func (a *app) newRootCmd() *cobra.Command {
 			a.newStatusCmd(), a.newNodesCmd(), a.newKeysCmd(), a.newExplainCmd(), a.newDiffCmd(), a.newDumpCmd(), a.newHistoryCmd(), a.newTopCmd(),
 		}},
 		{"operate", "Operate a running tier:", []*cobra.Command{
-			a.newRemovalsCmd(), a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newLogLevelCmd(),
+			a.newRemovalsCmd(), a.newRulesCmd(), a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newLogLevelCmd(),
 		}},
 		{"migrate", "Migrate from xds-relay:", []*cobra.Command{a.newMigrateCmd()}},
 		{"tool", "About this tool:", []*cobra.Command{a.newContextCmd(), a.newVersionCmd()}},

@@ -52,7 +52,7 @@ func (p *pollClient) Rule(rules *aggregation.Rules, policy *authorize.Policy) fa
 	kept := fanout.Kept{Node: p.node, Set: p.fields}
 	p.registry.mu.Unlock()
 	r := kept.Rule(rules, policy)
-	r.Identity, r.Changes = p.identity, r.Kind == fanout.GetsKey && r.Key != string(p.key)
+	r.Polls, r.Identity, r.Changes = true, p.identity, r.Kind == fanout.GetsKey && r.Key != string(p.key)
 	return r
 }
 

@@ -23,6 +23,8 @@ func orders(cfg Config) []order {
 		{"/reconnect", cfg.reconnect, nil},
 		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},
 		{"/config/reload", cfg.reload, nil},
+		{"/config/check", cfg.Tier.would, nil},
+		{"/rules/apply", cfg.Tier.applyRules, []string{ops.ParamMost}},
 	}
 }
 

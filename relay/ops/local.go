@@ -19,6 +19,10 @@ type Local struct {
 	// GroupInfos describe the keys, and Places says from where the node gets each.
 	GroupInfos func() []cache.GroupInfo
 	Places     func() map[string]tier.Place
+	// Running is the configuration of the node. EndFormer ends streams of clients on former rules; see
+	// [fanout.Server.EndFormer].
+	Running   func() Running
+	EndFormer func(most int) int
 }
 
 // Part is a page of the clients of one node, by name, key and address.

@@ -19,6 +19,8 @@ const (
 	askDump    = "fleet/dump"
 	askDiff    = "fleet/diff"
 	askDigests = "fleet/digests"
+	askWould   = "fleet/would"
+	askApply   = "fleet/apply"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -52,6 +54,8 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		return local.diff(at{Name: v.Get(paramName), Key: v.Get(ParamKey), Peer: v.Get(paramPeer)}), nil
 	}, paramName, ParamKey, paramPeer)
 	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(ParamKey)), nil }, ParamKey)
+	handle(askWould, local.answerWould(), paramCandidate)
+	handle(askApply, local.answerApply, ParamMost)
 	return &Model{local: local, nodes: nodes}
 }
 

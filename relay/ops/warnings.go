@@ -12,7 +12,7 @@ import (
 // Warning is something that an operator should look at.
 type Warning struct {
 	// Level is error or warning, Kind what it is about: silence, node, config, differs,
-	// certificate, origin, files, types, stale, held, redis or clients.
+	// certificate, origin, files, types, stale, held, redis, rules or clients.
 	Level string `json:"level"`
 	Kind  string `json:"kind"`
 	// Node is the node that it is about, if it is about one.
@@ -209,6 +209,9 @@ func (a *NodeState) warnings() (all []Warning) {
 	}
 	if k.Held > 0 {
 		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; approve them with 'xdsrelay removals approve KEY'", a.Node, count(k.Held, "key")), "", time.Time{})
+	}
+	if w, ok := a.formerWarning(); ok {
+		all = append(all, w)
 	}
 	if a.NotReady != "" && a.NotReady != "draining" {
 		add(levelError, "node", fmt.Sprintf("Node %s is not ready", a.Node), a.NotReady, time.Time{})
