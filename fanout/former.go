@@ -68,10 +68,9 @@ func (s *stream) compareRules() {
 	s.ruled.Store(set<<formerBits | uint32(slices.Index(formers[:], is))) //nolint:gosec // it is one of them
 }
 
-// moves reports whether a client should reconnect to be on the rules in force.
-func (f Former) moves() bool {
-	return f == FormerKeyChanges || f == FormerRefused || f == FormerUnknown
-}
+// moves reports whether a client should reconnect to be on the rules in force. One that they refuse
+// should not: it would lose its stream.
+func (f Former) moves() bool { return f == FormerKeyChanges || f == FormerUnknown }
 
 // CountFormer counts the streams of clients on former rules. It is nil if there are none.
 func (s *Server) CountFormer() map[Former]int {
@@ -93,15 +92,26 @@ func (s *Server) CountFormer() map[Former]int {
 	return count
 }
 
-// EndFormer drains connections of clients on former rules that would get another key or none, or of
-// which the node cannot tell, with at most this many streams, and at least one connection. Clients
+// EndFormer drains connections of clients on former rules that would get another key, or of which
+// the node cannot tell, but none of clients that would get no key; with at most this many streams, and at least one connection. Clients
 // to which nothing is in flight are first. It returns how many streams it ended.
 func (s *Server) EndFormer(most int) (ended int) {
 	if most <= 0 || s.ruleSets.Load() == 0 {
 		return 0
 	}
 	due := slices.DeleteFunc(s.connections(), func(g *connection) bool {
-		return !slices.ContainsFunc(g.states, func(st *stream) bool { return st.groupNow() != nil && st.former().moves() })
+		move := false
+		for _, st := range g.states {
+			if st.groupNow() == nil {
+				continue
+			}
+			is := st.former()
+			if is == FormerRefused {
+				return true
+			}
+			move = move || is.moves()
+		}
+		return !move
 	})
 	slices.SortStableFunc(due, func(a, b *connection) int { return cmp.Compare(yes(b.quiet), yes(a.quiet)) })
 	for _, g := range due {

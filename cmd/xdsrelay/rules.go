@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/fanout"
 	"xdsrelay/relay/ops"
 )
 
@@ -30,6 +29,9 @@ const (
 	returnTime = 15 * time.Second
 	// lostPercent and lostLeast are how many of the moved clients may stay away.
 	lostPercent, lostLeast = 5, 5
+	// maxVain is how many batches in a row may move nothing although clients are due, such as those
+	// whose connections are still draining.
+	maxVain = 20
 )
 
 // newRulesApplyCmd moves clients to the rules in force.
@@ -43,8 +45,9 @@ func (a *app) newRulesApplyCmd() *cobra.Command {
 		Short: "Make clients with a key from former aggregation rules reconnect",
 		Long: "Make clients with a key from former aggregation rules reconnect, on all nodes of a tier.\n" +
 			"After a live change of the rules, connected clients keep their key. This command drains\n" +
-			"the connections of the clients that would now get another key or none, and of those of\n" +
-			"which a node cannot tell, at a pace. Clients whose key stays the same are left alone.\n\n" +
+			"the connections of the clients that would now get another key, and of those of which a\n" +
+			"node cannot tell, at a pace. It leaves the others alone: those whose key stays the same,\n" +
+			"and those that the rules would refuse, which would lose their stream.\n\n" +
 			"The command stops if Ctrl-C interrupts it, if a node does not answer, or if more than\n" +
 			fmt.Sprintf("%d %% of the moved clients, and more than %d, have not reconnected after %s. Clients that it\n", lostPercent, lostLeast, returnTime) +
 			"has not moved keep their key. Run it again to continue: it moves only clients that are\n" +
@@ -57,7 +60,7 @@ func (a *app) newRulesApplyCmd() *cobra.Command {
 	out := addOutput(cmd, asTable)
 	cmd.Flags().StringVar(&pace, "pace", "100/s", "clients per second or minute, as `N/s` or N/m")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count the clients, and move none; needs no right of an operator")
-	exitCodes(cmd, "all clients are on the rules in force", "the command has stopped before, or failed", usuallyWrong)
+	exitCodes(cmd, "all clients that can be moved are on the rules in force", "the command has stopped before, or failed", usuallyWrong)
 	cmd.RunE = a.action(func(cmd *cobra.Command, _ []string) error {
 		perSecond, err := parsePace(pace)
 		if err := errors.Join(out.check(), err); err != nil {
@@ -94,7 +97,8 @@ type mover struct {
 	moved   int
 	recent  []batch // of the last returnTime
 	streams int     // before the first batch
-	refused int     // clients that would be refused, before the first batch
+	missing int     // streams since then
+	vain    int     // batches in a row that moved nothing
 }
 
 // batch is a number of streams that ended at a time.
@@ -106,7 +110,7 @@ type batch struct {
 // moveResult is what the command prints at the end.
 type moveResult struct {
 	Moved     int                   `json:"moved"`
-	Remaining map[fanout.Former]int `json:"former_rules"`
+	Remaining map[ops.Former]int `json:"former_rules"`
 	Silent    []ops.Silent          `json:"silent"`
 }
 
@@ -116,13 +120,13 @@ func (m *mover) count(ctx context.Context) error {
 	if _, err := m.node.get(ctx, "/api/v1/summary", nil, &s); err != nil {
 		return err
 	}
-	if s.Former == nil {
-		s.Former = map[fanout.Former]int{}
-	}
 	return m.print(moveResult{0, s.Former, s.Silent}, true)
 }
 
 func (m *mover) print(r moveResult, dry bool) error {
+	if r.Remaining == nil {
+		r.Remaining = map[ops.Former]int{}
+	}
 	if err := m.out.print(m.app.stdout, view{data: r, table: func(w io.Writer, _ bool) { formerTable(w, r, dry, m.perSecond) }}); err != nil {
 		return err
 	}
@@ -140,17 +144,17 @@ func formerTable(w io.Writer, r moveResult, dry bool, perSecond float64) {
 	if !dry {
 		fmt.Fprintf(w, "moved %s\n", count(r.Moved, "client"))
 	}
-	if due+r.Remaining[fanout.FormerUnchecked]+r.Remaining[fanout.FormerKeyStays] == 0 {
+	if due+r.Remaining[ops.FormerUnchecked]+r.Remaining[ops.FormerKeyStays]+r.Remaining[ops.FormerRefused] == 0 {
 		fmt.Fprintln(w, "all clients are on the rules in force")
 		return
 	}
 	columns(w, [][]string{
 		{"CLIENTS ON FORMER RULES", "NUMBER", "MOVED BY APPLY"},
-		{"would get another key", fmt.Sprint(r.Remaining[fanout.FormerKeyChanges]), "yes"},
-		{"would be refused", fmt.Sprint(r.Remaining[fanout.FormerRefused]), "yes"},
-		{"cannot be told", fmt.Sprint(r.Remaining[fanout.FormerUnknown]), "yes"},
-		{"keep their key", fmt.Sprint(r.Remaining[fanout.FormerKeyStays]), "no"},
-		{"not compared yet", fmt.Sprint(r.Remaining[fanout.FormerUnchecked]), "later"},
+		{"would get another key", fmt.Sprint(r.Remaining[ops.FormerKeyChanges]), "yes"},
+		{"cannot be told", fmt.Sprint(r.Remaining[ops.FormerUnknown]), "yes"},
+		{"would be refused", fmt.Sprint(r.Remaining[ops.FormerRefused]), "no"},
+		{"keep their key", fmt.Sprint(r.Remaining[ops.FormerKeyStays]), "no"},
+		{"not compared yet", fmt.Sprint(r.Remaining[ops.FormerUnchecked]), "later"},
 	})
 	if dry && due > 0 {
 		fmt.Fprintf(w, "\n'xdsrelay rules apply' would move %s in about %s\n", count(due, "client"), time.Duration(float64(due)/perSecond*float64(time.Second)).Round(time.Second))
@@ -167,7 +171,7 @@ func (m *mover) run(ctx context.Context) error {
 			return m.stopped(ctx, err)
 		}
 		credit -= float64(a.Ended)
-		if a.Due() == 0 && a.Former[fanout.FormerUnchecked] == 0 && m.away(time.Now()) == 0 {
+		if a.Due() == 0 && a.Former[ops.FormerUnchecked] == 0 && (m.missing <= 0 || m.away(time.Now()) == 0) {
 			return m.print(moveResult{m.moved, a.Former, a.Silent}, false)
 		}
 		select {
@@ -191,13 +195,16 @@ func (m *mover) step(ctx context.Context, most int) (a ops.Applied, err error) {
 		return a, err
 	}
 	if m.moved == 0 {
-		m.streams, m.refused = a.Streams, a.Former[fanout.FormerRefused]
+		m.streams = a.Streams
 	}
 	now := time.Now()
-	expected := max(m.refused-a.Former[fanout.FormerRefused], 0)
-	late := m.streams - a.Streams - m.away(now) - expected // before this batch
+	m.missing = m.streams - a.Streams // before this batch
+	late := m.missing - m.away(now)
 	m.due = a.Due() - a.Ended
 	m.moved += a.Ended
+	if m.vain++; m.due <= 0 || a.Ended > 0 || most == 0 {
+		m.vain = 0
+	}
 	m.recent = append(m.recent, batch{now, a.Ended})
 	if m.out.isTable() && a.Ended > 0 {
 		fmt.Fprintf(m.app.stderr, "moved %s; %d to go\n", count(m.moved, "client"), max(m.due, 0))
@@ -205,6 +212,8 @@ func (m *mover) step(ctx context.Context, most int) (a ops.Applied, err error) {
 	switch {
 	case len(a.Silent) > 0:
 		return a, fmt.Errorf("node %s does not answer: %s", printable(a.Silent[0].Node), printable(a.Silent[0].Error))
+	case m.vain > maxVain:
+		return a, fmt.Errorf("%d clients on former rules cannot be moved: their connections also carry clients that the rules would refuse, or do not close", m.due)
 	case late > max(lostLeast, m.moved*lostPercent/100):
 		return a, fmt.Errorf("%d clients have not reconnected after %s", late, returnTime)
 	}

@@ -6,13 +6,24 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"xdsrelay/fanout"
 )
 
 // ParamMost is the number of streams that may be ended.
 const ParamMost = "most"
+
+// Former is how the key of a client on former aggregation rules compares with the rules in force.
+type Former = fanout.Former
+
+// The values of Former.
+const (
+	FormerKeyChanges = fanout.FormerKeyChanges
+	FormerRefused    = fanout.FormerRefused
+	FormerUnknown    = fanout.FormerUnknown
+	FormerKeyStays   = fanout.FormerKeyStays
+	FormerUnchecked  = fanout.FormerUnchecked
+)
 
 // MaxApply bounds the clients that one request moves.
 const MaxApply = 10_000
@@ -23,16 +34,17 @@ type Applied struct {
 	Ended int `json:"ended"`
 	// Former counts the clients on former rules before the step, by how their keys compare with the
 	// rules in force.
-	Former map[fanout.Former]int `json:"former_rules"`
+	Former map[Former]int `json:"former_rules"`
 	// Streams is the number of all client streams before the step.
 	Streams int `json:"streams"`
 	// Silent are the nodes that did not answer: their clients were not moved.
 	Silent []Silent `json:"silent"`
 }
 
-// Due is the number of clients that have to reconnect to be on the rules in force.
+// Due is the number of clients that have to reconnect to be on the rules in force. Those that the
+// rules refuse are not among them: they would lose their streams.
 func (a *Applied) Due() int {
-	return a.Former[fanout.FormerKeyChanges] + a.Former[fanout.FormerRefused] + a.Former[fanout.FormerUnknown]
+	return a.Former[FormerKeyChanges] + a.Former[FormerUnknown]
 }
 
 // appliedPart is the answer of one node.
@@ -66,7 +78,7 @@ func (f *Model) Apply(ctx context.Context, most int) Applied {
 	sum := SumUp(nodes, silent)
 	done := Applied{Former: sum.Former, Streams: sum.Streams, Silent: silent}
 	if done.Former == nil {
-		done.Former = map[fanout.Former]int{}
+		done.Former = map[Former]int{}
 	}
 	if done.Due() == 0 {
 		return done
@@ -113,46 +125,36 @@ func shares(nodes []Sums, most int) map[string]int {
 }
 
 // addFormer adds clients on former rules; none are added for the empty value.
-func addFormer(all map[fanout.Former]int, is fanout.Former, clients int) map[fanout.Former]int {
+func addFormer(all map[Former]int, is Former, clients int) map[Former]int {
 	if is == "" {
 		return all
 	}
 	if all == nil {
-		all = make(map[fanout.Former]int)
+		all = make(map[Former]int)
 	}
 	all[is] += clients
 	return all
 }
 
-// formerWarning is about the clients on former rules; ok is false if none has to reconnect.
-func (a *NodeState) formerWarning() (w Warning, ok bool) {
-	former := a.Sums.Former
-	due := Applied{Former: former}
-	n := due.Due()
-	if n == 0 {
-		return w, false
+// formerWarnings are about the clients on former rules.
+func (a *NodeState) formerWarnings() (all []Warning) {
+	add := func(text, detail string) {
+		all = append(all, Warning{Level: levelWarning, Kind: "rules", Node: a.Node, Text: text, Detail: detail})
 	}
-	has := "have a key"
-	if n == 1 {
-		has = "has a key"
-	}
-	var detail []string
-	for _, one := range []struct {
-		is   fanout.Former
-		text string
-	}{
-		{fanout.FormerKeyChanges, "the rules in force give another key"},
-		{fanout.FormerRefused, "the rules in force give no key, so the client is refused when it reconnects"},
-		{fanout.FormerUnknown, "the rules in force read something that the node did not keep of the client"},
-		{fanout.FormerKeyStays, "the rules in force give the same key; nothing to do"},
-	} {
-		if c := former[one.is]; c > 0 {
-			detail = append(detail, fmt.Sprintf("%s: %s", count(c, "client"), one.text))
+	due := Applied{Former: a.Sums.Former}
+	if n := due.Due(); n > 0 {
+		has := "have"
+		if n == 1 {
+			has = "has"
 		}
+		detail := ""
+		if unknown := due.Former[FormerUnknown]; unknown > 0 {
+			detail = fmt.Sprintf("%s may have the right key: the rules in force read something that the node does not keep", count(unknown, "client"))
+		}
+		add(fmt.Sprintf("%s of node %s %s a key from former aggregation rules; move them with 'xdsrelay rules apply'", count(n, "client"), a.Node, has), detail)
 	}
-	return Warning{
-		Level: levelWarning, Kind: "rules", Node: a.Node,
-		Text:   fmt.Sprintf("%s of node %s %s from former aggregation rules; move them with 'xdsrelay rules apply'", count(n, "client"), a.Node, has),
-		Detail: strings.Join(detail, "\n"),
-	}, true
+	if n := due.Former[FormerRefused]; n > 0 {
+		add(fmt.Sprintf("%s of node %s will be refused on reconnect: no aggregation rule in force gives a key; fix the rules", count(n, "client"), a.Node), "")
+	}
+	return all
 }

@@ -42,7 +42,7 @@ type Client struct {
 	Missing int `json:"missing"`
 	// Former is set if the key is from former aggregation rules: key_changes, refused, unknown,
 	// key_stays or unchecked.
-	Former fanout.Former `json:"former_rules,omitempty"`
+	Former Former `json:"former_rules,omitempty"`
 }
 
 // Type is how a client stands with a type.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"xdsrelay/fanout"
 	"xdsrelay/relay/resource"
 )
 
@@ -37,7 +36,7 @@ type Sums struct {
 	Rejections []Rejection `json:"rejections,omitempty"`
 	// Former counts the clients with a key from former aggregation rules, by how the key compares
 	// with the rules in force.
-	Former map[fanout.Former]int `json:"former_rules,omitempty"`
+	Former map[Former]int `json:"former_rules,omitempty"`
 }
 
 // TypeSum is a type in numbers of clients that ask for it.
@@ -62,7 +61,7 @@ type Summary struct {
 	// Rejections are why clients reject what was sent, the reasons of most clients first.
 	Rejections []Rejection `json:"rejections"`
 	// Former counts the clients with a key from former aggregation rules, as in Sums.
-	Former map[fanout.Former]int `json:"former_rules,omitempty"`
+	Former map[Former]int `json:"former_rules,omitempty"`
 	Nodes  []Sums                `json:"nodes"`
 	// Silent are the nodes that did not answer; Unknown is how many streams of clients
 	// they last said they had, which are in none of the other numbers.

@@ -210,9 +210,7 @@ func (a *NodeState) warnings() (all []Warning) {
 	if k.Held > 0 {
 		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; approve them with 'xdsrelay removals approve KEY'", a.Node, count(k.Held, "key")), "", time.Time{})
 	}
-	if w, ok := a.formerWarning(); ok {
-		all = append(all, w)
-	}
+	all = append(all, a.formerWarnings()...)
 	if a.NotReady != "" && a.NotReady != "draining" {
 		add(levelError, "node", fmt.Sprintf("Node %s is not ready", a.Node), a.NotReady, time.Time{})
 	}
