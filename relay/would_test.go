@@ -99,14 +99,14 @@ func TestChangedRules(t *testing.T) {
 		if effects["aggregation.rules"] != "live2" || effects["limits.max_streams"] != "live2" || effects["cache.linger"] != "restart2" {
 			t.Errorf("fields %v", would.Fields)
 		}
-		if code, text := w.post("a", "/config/check", []byte(`{"salt":"00"}`), nil); code != http.StatusBadRequest || !strings.Contains(text, "salt") {
+		if code, text := w.post("a", "/config/check", []byte(`{"salt":"00","fields":{"node.name":"x"}}`), nil); code != http.StatusBadRequest || !strings.Contains(text, "salt") {
 			t.Errorf("a bad candidate: %d %s", code, text)
 		}
 
 		cfg.Limits.MaxStreams = 0
 		w.post("a", "/config/reload", nil, nil)
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
-		if code, text := w.post("a", "/rules/apply?most=1", nil, nil); code != http.StatusConflict || !strings.Contains(text, "different aggregation rules") {
+		if code, text := w.post("a", "/rules/apply?most=1", nil, nil); code != http.StatusConflict || !strings.Contains(text, "other aggregation rules") {
 			t.Errorf("while the nodes differ: %d %s", code, text)
 		}
 		w.post("b", "/config/reload", nil, nil)

@@ -109,9 +109,9 @@ type batch struct {
 
 // moveResult is what the command prints at the end.
 type moveResult struct {
-	Moved     int                   `json:"moved"`
+	Moved     int                `json:"moved"`
 	Remaining map[ops.Former]int `json:"former_rules"`
-	Silent    []ops.Silent          `json:"silent"`
+	Silent    []ops.Silent       `json:"silent"`
 }
 
 // count prints how many clients would move.

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,31 +15,30 @@ import (
 func (t Tier) would(w http.ResponseWriter, r *http.Request) {
 	candidate, err := io.ReadAll(http.MaxBytesReader(w, r.Body, ops.MaxCandidate))
 	if err != nil {
-		apiError(w, http.StatusBadRequest, fmt.Errorf("the configuration: %w", err))
+		http.Error(w, "the configuration: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	answer, err := t.Model.Would(r.Context(), candidate)
 	if err != nil {
-		apiError(w, http.StatusBadRequest, err)
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// errRulesDiffer refuses to move clients: they would get one key on one node and another on the
-// next.
-var errRulesDiffer = errors.New("the nodes of the tier have different aggregation rules; reload the configuration of all nodes first")
+// rulesDiffer refuses to move clients: they would get one key on one node and another on the next.
+const rulesDiffer = "node %s has other aggregation rules than node %s; reload the configuration of all nodes first"
 
 // applyRules makes clients on former rules reconnect.
 func (t Tier) applyRules(w http.ResponseWriter, r *http.Request) {
 	most, err := ops.ParseMost(r.URL.Query().Get(ops.ParamMost))
 	if err != nil {
-		apiError(w, http.StatusBadRequest, err)
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	for _, d := range t.Members().Differences {
 		if slices.Contains(d.Parts, "aggregation") {
-			apiError(w, http.StatusConflict, fmt.Errorf("node %s and node %s: %w", d.Node, d.From, errRulesDiffer))
+			http.Error(w, fmt.Sprintf(rulesDiffer, d.Node, d.From), http.StatusConflict)
 			return
 		}
 	}

@@ -22,11 +22,12 @@ type Candidate struct {
 	// Rules are the aggregation rules; empty means the rule that applies without any.
 	Rules []CandidateRule `json:"rules"`
 	// Authorization are the authorization rules; empty allows all clients.
-	Authorization []CandidateAccess `json:"authorization"`
-	Limits        CandidateLimits   `json:"limits"`
-	// Fields are the digests of all fields, by path, with Salt; see [config.Seals].
-	Fields map[string]string `json:"fields"`
-	Salt   string            `json:"salt"` // hexadecimal
+	Authorization []CandidateAccess `json:"authorization,omitempty"`
+	Limits        CandidateLimits   `json:"limits,omitzero"`
+	// Fields are the digests of all fields, by path, with Salt, in hexadecimal; see [config.Seals].
+	// Without them, no fields are compared.
+	Fields map[string]string `json:"fields,omitempty"`
+	Salt   string            `json:"salt,omitempty"`
 }
 
 // CandidateRule is an [aggregation.Rule].
@@ -48,14 +49,14 @@ type CandidateAccess struct {
 
 // CandidateLimits are the limits that can be compared with what clients use now. 0 is no limit.
 type CandidateLimits struct {
-	Connections            int `json:"max_connections"`
-	ConnectionsPerSource   int `json:"max_connections_per_source"`
-	ConnectionsPerIdentity int `json:"max_connections_per_identity"`
-	Streams                int `json:"max_streams"`
-	StreamsPerSource       int `json:"max_streams_per_source"`
-	StreamsPerIdentity     int `json:"max_streams_per_identity"`
-	Keys                   int `json:"max_keys"`
-	KeysPerIdentity        int `json:"max_keys_per_identity"`
+	Connections            int `json:"max_connections,omitempty"`
+	ConnectionsPerSource   int `json:"max_connections_per_source,omitempty"`
+	ConnectionsPerIdentity int `json:"max_connections_per_identity,omitempty"`
+	Streams                int `json:"max_streams,omitempty"`
+	StreamsPerSource       int `json:"max_streams_per_source,omitempty"`
+	StreamsPerIdentity     int `json:"max_streams_per_identity,omitempty"`
+	Keys                   int `json:"max_keys,omitempty"`
+	KeysPerIdentity        int `json:"max_keys_per_identity,omitempty"`
 }
 
 // CandidateOf is the candidate of a configuration.
@@ -89,7 +90,7 @@ func ParseCandidate(text []byte) (*Candidate, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the configuration has more than one JSON value")
 	}
-	if salt, err := hex.DecodeString(c.Salt); err != nil || len(salt) < config.LeastSalt {
+	if salt, err := hex.DecodeString(c.Salt); len(c.Fields) > 0 && (err != nil || len(salt) < config.LeastSalt) {
 		return nil, fmt.Errorf("salt: expected at least %d bytes in hexadecimal", config.LeastSalt)
 	}
 	return &c, nil
@@ -112,6 +113,9 @@ func (c *Candidate) compiled() (*aggregation.Rules, *authorize.Policy, error) {
 
 // changes compares the fields with those of a node that was started with first and uses current.
 func (c *Candidate) changes(first, current *config.Config) (live, restart []string) {
+	if len(c.Fields) == 0 {
+		return nil, nil
+	}
 	salt, _ := hex.DecodeString(c.Salt) // ParseCandidate has read it
 	live, _ = config.ChangedSeals(current, c.Fields, salt)
 	_, restart = config.ChangedSeals(first, c.Fields, salt)

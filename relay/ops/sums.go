@@ -62,7 +62,7 @@ type Summary struct {
 	Rejections []Rejection `json:"rejections"`
 	// Former counts the clients with a key from former aggregation rules, as in Sums.
 	Former map[Former]int `json:"former_rules,omitempty"`
-	Nodes  []Sums                `json:"nodes"`
+	Nodes  []Sums         `json:"nodes"`
 	// Silent are the nodes that did not answer; Unknown is how many streams of clients
 	// they last said they had, which are in none of the other numbers.
 	Silent  []Silent `json:"silent"`
