@@ -72,9 +72,12 @@ func (m *topModel) states() string {
 	}
 	var parts []string
 	s := m.data.Summary
+	if s.Unknown > 0 { // first, so that no part looks like the whole
+		parts = append(parts, styleBad.Render(fmt.Sprintf("%s on silent nodes", count(s.Unknown, "stream"))))
+	}
 	for _, state := range ops.States() {
 		if n := s.States[state]; n > 0 {
-			text := fmt.Sprintf("%s %d (%s)", state, n, percent(n, s.Clients))
+			text := string(state) + " " + share(n, s.Clients)
 			if stateTrouble[state] > 2 {
 				text = styleBad.Render(text)
 			}
@@ -82,10 +85,7 @@ func (m *topModel) states() string {
 		}
 	}
 	if s.Missing > 0 {
-		parts = append(parts, fmt.Sprintf("missing resources %d (%s)", s.Missing, percent(s.Missing, s.Clients)))
-	}
-	if s.Unknown > 0 {
-		parts = append(parts, styleBad.Render(fmt.Sprintf("and %s on %s without an answer", count(s.Unknown, "stream"), count(len(s.Silent), "node"))))
+		parts = append(parts, "missing "+share(s.Missing, s.Clients))
 	}
 	return strings.Join(parts, "  ")
 }
@@ -111,6 +111,9 @@ func (m *topModel) warning() string {
 	return styleBad.Render(ansi.Truncate(text, max(m.width-len(more), 1), "…") + more)
 }
 
+// maxScope bounds a name above the table, in columns.
+const maxScope = 24
+
 // tabs names the tables and what the current one shows.
 func (m *topModel) tabs() string {
 	var parts []string
@@ -127,7 +130,7 @@ func (m *topModel) tabs() string {
 	var of []string
 	for _, one := range [][2]string{{"client", p.query.name}, {"key", p.query.key}, {"node", p.query.node}, {"reason", p.query.reason}} {
 		if one[1] != "" {
-			of = append(of, one[0]+" "+printable(one[1]))
+			of = append(of, one[0]+" "+ansi.Truncate(printable(one[1]), maxScope, "…"))
 		}
 	}
 	if m.typing || m.filter != "" {
@@ -270,8 +273,24 @@ func (m *topModel) detail() []string {
 		if c := &m.data.clients[i]; clientID(c) == p.client {
 			var b strings.Builder
 			clientDetail(&b, c, m.data.At)
-			return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+			return wrapped(strings.TrimRight(b.String(), "\n"), m.width)
 		}
 	}
 	return []string{"", "the client is not connected any more"}
+}
+
+// wrapped breaks sentences into lines of a width. Rows of tables, which begin with a line of
+// capitals, stay lines: the screen truncates them.
+func wrapped(text string, width int) (lines []string) {
+	for part := range strings.SplitSeq(text, "\n\n") {
+		if lines != nil {
+			lines = append(lines, "")
+		}
+		head, _, _ := strings.Cut(part, "\n")
+		if head != strings.ToUpper(head) {
+			part = ansi.Wrap(part, width, "")
+		}
+		lines = append(lines, strings.Split(part, "\n")...)
+	}
+	return lines
 }
