@@ -11,8 +11,11 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -116,4 +119,88 @@ func TestFormerRules(t *testing.T) {
 			t.Errorf("after another change %v", got)
 		}
 	})
+}
+
+// TestRuling: what rules would decide about a client uses only what the node keeps of it, and says
+// when that is too little.
+func TestRuling(t *testing.T) {
+	rules, err := aggregation.Compile([]aggregation.Rule{
+		{Name: "peer", Match: `node.cluster == "edge"`, Key: "peer.spiffe_id"},
+		{Name: "none", Match: `node.cluster == "none"`, Key: `""`},
+		{Name: "rest", Key: "string(node.metadata.team)"},
+	}, aggregation.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy, err := authorize.Compile([]authorize.Rule{{Name: "old", Match: `node.user_agent_name == "old"`, Deny: true}, {Name: "all", Match: `listener != "closed"`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	md, err := structpb.NewStruct(map[string]any{"team": "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(n *corev3.Node) Kept {
+		raw, err := proto.Marshal(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node, fields := KeepNode(raw)
+		return Kept{Node: node, Set: fields, Peer: &aggregation.Peer{Authenticated: true, SPIFFEID: "spiffe://corp/a"}}
+	}
+	long := strings.Repeat("x", maxNode)
+	for _, tc := range []struct {
+		name   string
+		node   *corev3.Node
+		change func(*Kept)
+		policy *authorize.Policy
+		want   string
+	}{
+		{"a key", &corev3.Node{Id: "a", Cluster: "shop", Metadata: md}, nil, policy, "0 rest "},
+		{"denied", &corev3.Node{Id: "a", UserAgentName: "old"}, nil, policy, "1 old denied"},
+		{"no listener", &corev3.Node{Id: "a"}, func(k *Kept) { k.Peer.Listener = "closed" }, policy, "1  no_rule"},
+		{"no key", &corev3.Node{Id: "a", Cluster: "none"}, nil, nil, "2 none empty_key"},
+		{"without its metadata", &corev3.Node{Id: "a", Cluster: "shop"}, nil, nil, "2 rest rule_failed"},
+		{"too large for what authorization reads", &corev3.Node{Id: "a", UserAgentName: long}, nil, policy, "3  "},
+		{"too large for what aggregation reads", &corev3.Node{Id: "a", UserAgentName: long}, nil, nil, "4  "},
+		{"without its certificate", &corev3.Node{Id: "a", Cluster: "edge"}, func(k *Kept) { k.Peer = nil }, nil, "4  "},
+		{"not decodable", &corev3.Node{Id: "a"}, func(k *Kept) { k.Node = "\xff" }, nil, "3  "},
+	} {
+		k := keep(tc.node)
+		if tc.change != nil {
+			tc.change(&k)
+		}
+		r := k.Rule(rules, tc.policy)
+		if got := fmt.Sprintf("%d %s %s", r.Kind, r.Rule, r.Reason); got != tc.want || (r.Kind == GetsKey) != (r.Key != "") {
+			t.Errorf("%s: got %q and key %q, expected %q", tc.name, got, r.Key, tc.want)
+		}
+	}
+}
+
+// BenchmarkRuling is the cost of one client in the evaluation of other rules.
+func BenchmarkRuling(b *testing.B) {
+	rules, err := aggregation.Compile([]aggregation.Rule{{Match: `node.cluster == "edge"`, Key: "node.id"}, {Key: `node.cluster + "/" + string(node.metadata.team)`}}, aggregation.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	fields := map[string]any{"team": "a"}
+	for i := range 50 {
+		fields[fmt.Sprint("label-", i)] = "value"
+	}
+	md, err := structpb.NewStruct(fields)
+	if err != nil {
+		b.Fatal(err)
+	}
+	raw, err := proto.Marshal(&corev3.Node{Id: "a", Cluster: "shop", Metadata: md})
+	if err != nil {
+		b.Fatal(err)
+	}
+	node, set := KeepNode(raw)
+	k := Kept{Node: node, Set: set, Peer: &aggregation.Peer{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if k.Rule(rules, nil).Key == "" {
+			b.Fatal("no key")
+		}
+	}
 }

@@ -136,7 +136,9 @@ func topClients(d *topData) (rows []topRow) {
 }
 
 // clientID tells clients of one name apart.
-func clientID(c *ops.Client) string { return strings.Join([]string{c.Name, c.Key, c.Peer, c.Node}, "\x00") }
+func clientID(c *ops.Client) string {
+	return strings.Join([]string{c.Name, c.Key, c.Peer, c.Node}, "\x00")
+}
 
 // share is a number with its percentage; empty for none.
 func share(part, whole int) string {
