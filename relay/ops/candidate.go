@@ -13,8 +13,11 @@ import (
 	"xdsrelay/relay/config"
 )
 
-// MaxCandidate bounds a [Candidate], in bytes of JSON. Its bound in values is that of the rules.
-const MaxCandidate = 512 << 10
+// Bounds of a [Candidate]: bytes of JSON, and rules of each kind.
+const (
+	MaxCandidate = 512 << 10
+	mostRules    = 1000
+)
 
 // Candidate is what nodes have to know of a configuration in order to say what it would change: its
 // rules and limits, and digests of all fields.
@@ -89,6 +92,9 @@ func ParseCandidate(text []byte) (*Candidate, error) {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the configuration has more than one JSON value")
+	}
+	if n := max(len(c.Rules), len(c.Authorization)); n > mostRules {
+		return nil, fmt.Errorf("the configuration has %d rules of one kind, expected at most %d", n, mostRules)
 	}
 	if salt, err := hex.DecodeString(c.Salt); len(c.Fields) > 0 && (err != nil || len(salt) < config.LeastSalt) {
 		return nil, fmt.Errorf("salt: expected at least %d bytes in hexadecimal", config.LeastSalt)
