@@ -69,7 +69,7 @@ func printWould(to io.Writer, w ops.Would, wide bool) {
 		{"  keep their key", fmt.Sprint(w.Unchanged), percent(w.Unchanged, w.Clients)},
 		{"  change their key", fmt.Sprint(w.Changed), percent(w.Changed, w.Clients)},
 		{"  would be refused", fmt.Sprint(w.Refused), percent(w.Refused, w.Clients)},
-		{"  cannot be told", fmt.Sprint(w.Unknown), percent(w.Unknown, w.Clients)},
+		{"  unknown", fmt.Sprint(w.Unknown), percent(w.Unknown, w.Clients)},
 	})
 	if len(w.Moves) > 0 {
 		rows := [][]string{{"KEY", "NEW KEY", "CLIENTS", "PERCENT"}}
@@ -89,7 +89,7 @@ func printWould(to io.Writer, w ops.Would, wide bool) {
 		}
 	}
 	refusalTable(to, "REFUSED BY", w.Refusals, w.Clients)
-	refusalTable(to, "CANNOT BE TOLD FOR", w.Unknowns, w.Clients)
+	refusalTable(to, "UNKNOWN BY", w.Unknowns, w.Clients)
 	if len(w.Limits) > 0 {
 		rows := [][]string{{"LIMIT EXCEEDED", "NODE", "USED", "LIMIT", "BY"}}
 		for _, l := range w.Limits {

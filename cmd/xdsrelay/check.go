@@ -32,9 +32,9 @@ func (a *app) newConfigValidateCmd() *cobra.Command {
 			"how many clients would change their key, from which to which; which rules would refuse\n" +
 			"clients; which limits today's clients would exceed; and which fields differ, with those\n" +
 			"that need a restart. Nothing changes in the tier. It needs the right of an operator,\n" +
-			"since rules can show what clients say about themselves. Nodes keep a part of each\n" +
-			"client's Node; if the rules read more, the answer names the number of clients of which\n" +
-			"it cannot tell. The nodes get the rules, and digests of all other fields.",
+			"since rules can show any field of a client's Node. Nodes keep a part of each Node; if the\n" +
+			"rules read more, the result for the client is unknown. The nodes receive the rules, and\n" +
+			"digests of all other fields.",
 		Example: "  xdsrelay config validate -c relay.yaml\n" +
 			"  xdsrelay config validate -c relay.yaml --connect\n" +
 			"  xdsrelay config validate -c new.yaml --against-running",

@@ -45,13 +45,13 @@ func (a *app) newRulesApplyCmd() *cobra.Command {
 		Short: "Make clients with a key from former aggregation rules reconnect",
 		Long: "Make clients with a key from former aggregation rules reconnect, on all nodes of a tier.\n" +
 			"After a live change of the rules, connected clients keep their key. This command drains\n" +
-			"the connections of the clients that would now get another key, and of those of which a\n" +
-			"node cannot tell, at a pace. It leaves the others alone: those whose key stays the same,\n" +
+			"the connections of the clients that would now get another key, and of those whose new key\n" +
+			"is unknown, at a pace. It leaves the others alone: those whose key stays the same,\n" +
 			"and those that the rules would refuse, which would lose their stream.\n\n" +
 			"The command stops if Ctrl-C interrupts it, if a node does not answer, or if more than\n" +
 			fmt.Sprintf("%d %% of the moved clients, and more than %d, have not reconnected after %s. Clients that it\n", lostPercent, lostLeast, returnTime) +
 			"has not moved keep their key. Run it again to continue: it moves only clients that are\n" +
-			"still on former rules. Clients that come and go for other reasons count, too.",
+			"still on former rules. Other clients that disconnect count, too.",
 		Example: "  xdsrelay rules apply --dry-run\n" +
 			"  xdsrelay rules apply --pace 100/s",
 		Args: cobra.NoArgs,
@@ -151,7 +151,7 @@ func formerTable(w io.Writer, r moveResult, dry bool, perSecond float64) {
 	columns(w, [][]string{
 		{"CLIENTS ON FORMER RULES", "NUMBER", "MOVED BY APPLY"},
 		{"would get another key", fmt.Sprint(r.Remaining[ops.FormerKeyChanges]), "yes"},
-		{"cannot be told", fmt.Sprint(r.Remaining[ops.FormerUnknown]), "yes"},
+		{"new key unknown", fmt.Sprint(r.Remaining[ops.FormerUnknown]), "yes"},
 		{"would be refused", fmt.Sprint(r.Remaining[ops.FormerRefused]), "no"},
 		{"keep their key", fmt.Sprint(r.Remaining[ops.FormerKeyStays]), "no"},
 		{"not compared yet", fmt.Sprint(r.Remaining[ops.FormerUnchecked]), "later"},

@@ -24,7 +24,7 @@ func (a *app) newTopCmd() *cobra.Command {
 		Long: "Show the activity of a tier: its clients, keys and nodes, and the reasons of NACKs, those\n" +
 			"with problems first. On a terminal, the command is interactive: arrow keys select a row,\n" +
 			"enter shows the clients of a key, of a node or of the reason of a NACK, or all details of\n" +
-			"a client; esc goes back; / filters, s and r change the order, and q quits.\n\n" +
+			"a client; esc returns; / filters, s and r change the order, and q quits.\n\n" +
 			"If the input or the output is not a terminal, the command prints nodes, keys and the\n" +
 			"clients that are not in sync, and appends each update to the output until it is\n" +
 			"interrupted (Ctrl-C).",

@@ -131,7 +131,8 @@ func (m topModel) ask() (tea.Model, tea.Cmd) {
 	if m.data != nil {
 		last = m.data.snapshot
 	}
-	return m, m.fetch(last, m.query())
+	request := m.fetch(last, m.query())
+	return m, request
 }
 
 func (m topModel) answered(a topAnswer) (tea.Model, tea.Cmd) {
