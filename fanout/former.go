@@ -18,7 +18,7 @@ type Former string
 // The values; "" means that the rules in force gave the key.
 const (
 	FormerKeyChanges Former = "key_changes" // the rules in force give another key
-	FormerRefused    Former = "refused"     // the rules in force give no key
+	FormerRefused    Former = "no_key"      // the rules in force give no key
 	FormerUnknown    Former = "unknown"     // they read something that the node did not keep
 	FormerKeyStays   Former = "key_stays"   // they give the same key
 	FormerUnchecked  Former = "unchecked"   // the comparison follows within seconds

@@ -81,7 +81,7 @@ func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
 	stand := gauge(1, "client_states", metric.WithDescription("Client subscriptions to a type, by client status. stale: the newest content is not sent or not acknowledged. nacked: the client rejected the newest content. not_sent: there is nothing to send yet. unknown: the client holds content that the control plane has not confirmed."))
 	behind := gauge(2, "generation_lag", metric.WithDescription("Generations that the client furthest behind has not acknowledged."))
 	unacked := gauge(3, "awaiting_ack", metric.WithUnit("By"), metric.WithDescription("Bytes of responses that await an ACK or NACK."))
-	former := gauge(5, "former_rules_streams", metric.WithDescription("Client streams with a key from former aggregation rules. key_changes: the rules in force give another key. refused: they give no key. unknown: they read something that the node did not keep. key_stays: they give the same key. unchecked: not compared yet."))
+	former := gauge(5, "former_rules_streams", metric.WithDescription("Client streams with a key from former aggregation rules. key_changes: the rules in force give another key. no_key: they give none. unknown: they read something that the node did not keep. key_stays: they give the same key. unchecked: not compared yet."))
 	v := &survey{srv: s}
 	_, errs[4] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		v.mu.Lock()

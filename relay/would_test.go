@@ -113,7 +113,7 @@ func TestChangedRules(t *testing.T) {
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		var sum ops.Summary
 		w.order("b", http.MethodGet, "/api/v1/summary", &sum)
-		if got := fmt.Sprint(sum.Former); got != "map[key_changes:3 key_stays:1 refused:1]" {
+		if got := fmt.Sprint(sum.Former); got != "map[key_changes:3 key_stays:1 no_key:1]" {
 			t.Errorf("on former rules: %s", got)
 		}
 		if _, text := w.order("a", http.MethodGet, "/tier/members", nil); !strings.Contains(text, "move them with 'xdsrelay rules apply'") || !strings.Contains(text, "will be refused on reconnect") {
@@ -138,7 +138,7 @@ func TestChangedRules(t *testing.T) {
 		}
 		var after ops.Summary
 		w.order("a", http.MethodGet, "/api/v1/summary", &after)
-		if got := fmt.Sprint(after.Clients, after.Former); got != "5 map[key_stays:1 refused:1]" {
+		if got := fmt.Sprint(after.Clients, after.Former); got != "5 map[key_stays:1 no_key:1]" {
 			t.Errorf("at the end: %s", got)
 		}
 		if code, _ := w.post("a", "/rules/apply?most=0", nil, nil); code != http.StatusBadRequest {

@@ -13,7 +13,6 @@ import (
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/ops"
-	"xdsrelay/shard"
 )
 
 // hostile are names that would break a screen if they reached it as they are.
@@ -54,7 +53,7 @@ func topExample(t *testing.T) *topData {
 		Nodes:      []ops.Sums{{Node: "relay-0", Clients: 20, Streams: 20, States: ops.Count{ops.Synced: 20}}, {Node: "relay-1", Clients: 20, Streams: 20, States: ops.Count{ops.Synced: 10, ops.Nacked: 5, ops.Stale: 5}}},
 		Rejections: []ops.Rejection{{URL: d.clients[1].Types[0].URL, Name: "CDS", Message: d.clients[1].Types[0].Nack.Message, Clients: 5, Keys: 3, Since: at.Add(-time.Hour), Client: "envoy-01"}},
 	}
-	d.Nodes = admin.NodesNow{Members: ops.Members{Self: "relay-0", Members: []shard.Member{{Name: "relay-0"}, {Name: "relay-1"}}}, Warnings: []ops.Warning{
+	d.Nodes = admin.NodesNow{Members: ops.Members{Self: "relay-0"}, Warnings: []ops.Warning{
 		{Level: "error", Text: "Node relay-2 does not answer; the states of its 12 streams are unknown"}, {Level: "error", Text: "5 clients have rejected (NACK) the newest version"},
 	}}
 	for i, k := range []string{"edge", hostile[1], "shop/eu", "shop/us"} {

@@ -40,7 +40,7 @@ type Client struct {
 	Types []Type `json:"types"`
 	// Missing is for how many names, of all types, it asks in vain.
 	Missing int `json:"missing"`
-	// Former is set if the key is from former aggregation rules: key_changes, refused, unknown,
+	// Former is set if the key is from former aggregation rules: key_changes, no_key, unknown,
 	// key_stays or unchecked.
 	Former Former `json:"former_rules,omitempty"`
 }
