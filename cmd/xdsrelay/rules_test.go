@@ -87,7 +87,7 @@ func (m *movedTier) apply(t *testing.T, ctx context.Context, args ...string) (co
 func TestRulesApply(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		tier    movedTier
+		tier    *movedTier
 		args    []string
 		after   time.Duration // of an interrupt
 		code    int
@@ -95,14 +95,14 @@ func TestRulesApply(t *testing.T) {
 		stdout  string
 		stderr  string
 	}{
-		{name: "all return", tier: movedTier{due: 250, streams: 400, returns: 3 * time.Second}, args: []string{"--pace", "100/s"}, batches: "100 100 50", stdout: "moved 250 clients\n", stderr: "moved 200 clients; 50 to go\n"},
-		{name: "slowly", tier: movedTier{due: 3, streams: 4, returns: time.Second}, args: []string{"--pace", "30/m"}, batches: "1 1 1", stdout: "moved 3 clients\n"},
-		{name: "none returns", tier: movedTier{due: 1000, streams: 1000}, args: []string{"--pace", "20/s"}, code: 1, stderr: "have not reconnected after 15s; the others keep their key. Run the command again to continue"},
-		{name: "a silent node", tier: movedTier{due: 10, streams: 10, returns: time.Second, silent: func(int) bool { return true }}, code: 1, stderr: "node b does not answer: no answer within 3s"},
-		{name: "a node that becomes silent", tier: movedTier{due: 1000, streams: 1000, returns: time.Second, silent: func(n int) bool { return n > 1 }}, code: 1, batches: "100 100 100", stderr: "stopped after 300 clients moved: node b does not answer"},
-		{name: "interrupted", tier: movedTier{due: 1000, streams: 1000, returns: time.Second}, after: 2500 * time.Millisecond, code: 1, batches: "100 100", stderr: "stopped after 200 clients moved: interrupted"},
-		{name: "only counted", tier: movedTier{due: 250, streams: 400}, args: []string{"--dry-run"}, stdout: "'xdsrelay rules apply' would move 250 clients in about 3s\n"},
-		{name: "nothing to do", tier: movedTier{streams: 400}, args: []string{"-o", "json"}, stdout: `"moved": 0`},
+		{name: "all return", tier: &movedTier{due: 250, streams: 400, returns: 3 * time.Second}, args: []string{"--pace", "100/s"}, batches: "100 100 50", stdout: "moved 250 clients\n", stderr: "moved 200 clients; 50 to go\n"},
+		{name: "slowly", tier: &movedTier{due: 3, streams: 4, returns: time.Second}, args: []string{"--pace", "30/m"}, batches: "1 1 1", stdout: "moved 3 clients\n"},
+		{name: "none returns", tier: &movedTier{due: 1000, streams: 1000}, args: []string{"--pace", "20/s"}, code: 1, stderr: "have not reconnected after 15s; the others keep their key. Run the command again to continue"},
+		{name: "a silent node", tier: &movedTier{due: 10, streams: 10, returns: time.Second, silent: func(int) bool { return true }}, code: 1, stderr: "node b does not answer: no answer within 3s"},
+		{name: "a node that becomes silent", tier: &movedTier{due: 1000, streams: 1000, returns: time.Second, silent: func(n int) bool { return n > 1 }}, code: 1, batches: "100 100 100", stderr: "stopped after 300 clients moved: node b does not answer"},
+		{name: "interrupted", tier: &movedTier{due: 1000, streams: 1000, returns: time.Second}, after: 2500 * time.Millisecond, code: 1, batches: "100 100", stderr: "stopped after 200 clients moved: interrupted"},
+		{name: "only counted", tier: &movedTier{due: 250, streams: 400}, args: []string{"--dry-run"}, stdout: "'xdsrelay rules apply' would move 250 clients in about 3s\n"},
+		{name: "nothing to do", tier: &movedTier{streams: 400}, args: []string{"-o", "json"}, stdout: `"moved": 0`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
