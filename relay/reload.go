@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -116,13 +117,18 @@ func (n *Node) changes() []change {
 }
 
 // changeRules takes new rules. Streams keep the key that they have; those that are
-// not allowed any more end.
+// not allowed any more end. The caller holds the settings' mu.
 func (n *Node) changeRules(cfg *config.Config) (func(), error) {
 	rules, policy, err := n.compileRules(cfg)
+	otherKeys := !reflect.DeepEqual(n.settings.current.Aggregation.Rules, cfg.Aggregation.Rules)
 	return func() {
 		n.rules.Store(rules)
 		n.policy.Store(policy)
-		n.fanout.Recheck()
+		if otherKeys {
+			n.fanout.RulesChanged()
+		} else {
+			n.fanout.Recheck()
+		}
 	}, err
 }
 

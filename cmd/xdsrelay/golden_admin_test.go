@@ -144,6 +144,11 @@ var goldenQuestions = []question{
 	{http.MethodPost, "/removals/approve?key=guarded", ""},
 	{http.MethodPost, "/removals/approve?key=guarded", ""},
 	{http.MethodPost, "/removals/approve?key=guarded&format=json", ""},
+	{http.MethodPost, "/config/check", `{"rules": [{"name": "edge", "match": "node.cluster == \"edge\"", "key": "node.id"}, {"name": "shop", "match": "node.cluster == \"shop\"", "key": "node.cluster"}], "limits": {"max_streams": 1}}`},
+	{http.MethodPost, "/config/check", `{"rules": [{"key": "node"}]}`},
+	{http.MethodPost, "/rules/apply", ""},
+	{http.MethodPost, "/rules/apply?most=10", ""},
+	{http.MethodPost, "/rules/apply?most=10&format=json", ""},
 	{http.MethodPost, "/drain?format=json", ""},
 	{http.MethodPost, "/drain", ""},
 }

@@ -16,6 +16,10 @@ import (
 // not end are ended after some seconds.
 var goldenCalls = []string{
 	"config validate -c testdata/golden/relay.yaml",
+	"config validate -c testdata/golden/changed.yaml --against-running",
+	"config validate -c testdata/golden/changed.yaml --against-running -o json",
+	"config validate -c testdata/golden/changed.yaml --against-running -o name",
+	"config validate -c testdata/golden/relay.yaml -o json",
 	"bootstrap envoy --relay relay.example:18000 --node-id web-1 --node-cluster web",
 	"bootstrap grpc --relay relay.example:18000 --node-id web-1 --node-cluster web",
 	"migrate ../../relay/migrate/testdata/bootstrap.yaml ../../relay/migrate/testdata/rules.yaml",
@@ -134,6 +138,9 @@ var goldenCalls = []string{
 	"client --node-cluster shop --compare 127.0.0.1:18001 --timeout 2s",
 	"client --server 127.0.0.1:19000",
 	"client --node-id x",
+	"rules apply --dry-run",
+	"rules apply --pace 10/m -o json",
+	"rules apply --pace 10",
 	"drain -o json",
 	"drain",
 	"drain --wait --timeout 1s",

@@ -57,6 +57,10 @@ var apiTypes = map[string]reflect.Type{
 	}](),
 	"Events": reflect.TypeFor[ops.Events](), "Event": reflect.TypeFor[ops.Event](), "EventSubject": typeOfStruct[ops.Event]("Subject"),
 	"LostEvents": reflect.TypeFor[ops.LostEvents](), "OmittedEvents": reflect.TypeFor[ops.OmittedEvents](),
+	"Candidate": reflect.TypeFor[ops.Candidate](), "CandidateRule": reflect.TypeFor[ops.CandidateRule](), "CandidateAccess": reflect.TypeFor[ops.CandidateAccess](),
+	"CandidateLimits": reflect.TypeFor[ops.CandidateLimits](), "Effects": reflect.TypeFor[ops.Would](), "KeyMove": reflect.TypeFor[ops.Move](),
+	"EffectGroup": reflect.TypeFor[ops.WouldRefuse](), "ExceededLimit": reflect.TypeFor[ops.LimitHit](), "ChangedField": reflect.TypeFor[ops.FieldChange](),
+	"AppliedRules": reflect.TypeFor[ops.Applied](), "FormerRules": reflect.TypeFor[ops.Former](),
 	"State": reflect.TypeFor[ops.State](), "Cause": typeOfField[ops.Update]("Cause"),
 }
 
@@ -85,6 +89,7 @@ var causeForm = regexp.MustCompile(`(?m)^\tCause\w+ +Cause = "(\w+)"`)
 func apiValues(t *testing.T) map[string][]any {
 	t.Helper()
 	all := map[string][]any{"State": {ops.Synced, ops.Stale, ops.Nacked, ops.NotSent, ops.Unknown}}
+	all["FormerRules"] = []any{ops.FormerKeyChanges, ops.FormerRefused, ops.FormerUnknown, ops.FormerKeyStays, ops.FormerUnchecked}
 	text, err := os.ReadFile("../../relay/cache/history.go")
 	if err != nil {
 		t.Fatal(err)
@@ -237,10 +242,11 @@ func (a *apiPage) sample(method, path, code string) any {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	_, answer, found := strings.Cut(string(text), fmt.Sprintf("=== %s %s \n%s application/json\n\n", method, path, code))
-	if answer, _, _ = strings.Cut(answer, "\n\n"); !found {
+	asked := regexp.MustCompile("(?m)^" + regexp.QuoteMeta(fmt.Sprintf("=== %s %s ", method, path)) + ".*\n" + code + " application/json\n\n").FindIndex(text)
+	if asked == nil {
 		a.t.Fatalf("%s has no JSON for %s %s with the code %s", file, method, path, code)
 	}
+	answer, _, _ := strings.Cut(string(text[asked[1]:]), "\n\n")
 	var v any
 	if err := yaml.UnmarshalWithOptions([]byte(answer), &v, yaml.UseOrderedMap()); err != nil {
 		a.t.Fatalf("%s: %v", file, err)

@@ -26,6 +26,8 @@ func orders(cfg Config) []order {
 		{"/resend", cfg.order(ops.OrderResend), ops.OrderParams(ops.OrderResend)},
 		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},
 		{"/config/reload", cfg.reload, nil},
+		{"/config/check", cfg.Tier.would, nil},
+		{"/rules/apply", cfg.Tier.applyRules, []string{ops.ParamMost}},
 	}
 }
 

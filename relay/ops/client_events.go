@@ -10,7 +10,7 @@ import (
 // Bounds of the events in one answer.
 const (
 	usualClientEvents = 200
-	mostEvents  = 5000
+	mostEvents        = 5000
 )
 
 // ClientEvents are the newest events of the clients with one name, on all nodes.
@@ -32,10 +32,10 @@ type ClientEvents struct {
 
 // EventsPart is the part of a node.
 type EventsPart struct {
-	Node   string  `json:"node"`
-	Off    bool    `json:"off,omitempty"`
+	Node   string        `json:"node"`
+	Off    bool          `json:"off,omitempty"`
 	Events []ClientEvent `json:"events"`
-	More   bool    `json:"more,omitempty"`
+	More   bool          `json:"more,omitempty"`
 }
 
 // ClientEventParams are the parameters that [ParseClientEventQuery] reads.

@@ -33,6 +33,10 @@ type Local struct {
 	// Clock is the time of day that they have; nil means the machine's.
 	Events func(read events.Positions, since time.Time) []events.Part
 	Clock  shard.Clock
+	// Running is the configuration of the node. EndFormer ends streams of clients on former rules; see
+	// [fanout.Server.EndFormer].
+	Running   func() Running
+	EndFormer func(most int) int
 }
 
 // Part is a page of the clients of one node, by name, key and address.

@@ -22,6 +22,8 @@ const (
 	askChanges      = "fleet/changes"
 	askArrival      = "fleet/arrival"
 	askClientEvents = "fleet/client_events"
+	askWould        = "fleet/would"
+	askApply        = "fleet/apply"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -66,6 +68,8 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 	handle(askClientEvents, func(_ context.Context, v url.Values) (any, error) { return local.answerClientEvents(v) }, paramName, paramLimit)
 	local.takeOrders(handle)
 	local.answerEvents(handle)
+	handle(askWould, local.answerWould(), paramCandidate)
+	handle(askApply, local.answerApply, ParamMost)
 	return &Model{local: local, nodes: nodes}
 }
 
