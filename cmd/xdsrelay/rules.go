@@ -59,7 +59,7 @@ func (a *app) newRulesApplyCmd() *cobra.Command {
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asTable)
 	cmd.Flags().StringVar(&pace, "pace", "100/s", "clients per second or minute, as `N/s` or N/m")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count the clients, and move none; needs no right of an operator")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would happen, and change nothing")
 	exitCodes(cmd, "all clients that can be moved are on the rules in force", "the command has stopped before, or failed", usuallyWrong)
 	cmd.RunE = a.action(func(cmd *cobra.Command, _ []string) error {
 		perSecond, err := parsePace(pace)
