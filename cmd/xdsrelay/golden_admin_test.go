@@ -57,6 +57,7 @@ var goldenQuestions = []question{
 	{http.MethodGet, "/api/v1/clients?state=nacked,stale&type=CDS", ""},
 	{http.MethodGet, "/api/v1/clients?key=edge&node=a&search=DELTA&prefix=delta&resources=10", ""},
 	{http.MethodGet, "/api/v1/clients?client=delta-eds", ""},
+	{http.MethodGet, "/api/v1/clients?sort=since&brief=true&limit=3", ""},
 	{http.MethodGet, "/api/v1/clients?page=wrong", ""},
 	{http.MethodGet, "/api/v1/clients?state=bad", ""},
 	{http.MethodGet, "/api/v1/client", ""},

@@ -59,6 +59,7 @@ var severalMeanings = map[string]string{
 	"admin":   "the address of an admin port, with its default for each command",
 	"listen":  "the address for clients, with its default for each command",
 	"wait":    "the text says for what",
+	"limit":   "the text says of what, with the default of each command; -n is for updates",
 	"output":  "",
 	"help":    "",
 	"version": "",

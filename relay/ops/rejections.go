@@ -26,9 +26,12 @@ type Rejection struct {
 	Clients  int  `json:"clients"`
 	Keys     int  `json:"keys"`
 	MoreKeys bool `json:"more_keys,omitempty"`
-	// Since is when the first of them rejected it, Client one of them.
+	// Since is when the first of them rejected it, Client and Key are one of them.
 	Since  time.Time `json:"since"`
 	Client string    `json:"client"`
+	Key    string    `json:"key"`
+	// Version is what they all rejected; empty if they rejected several versions.
+	Version string `json:"version,omitempty"`
 	// Hashes stand for the keys between nodes, which may have the same.
 	Hashes []uint32 `json:"hashes,omitempty"`
 }
@@ -47,7 +50,10 @@ func (r *Rejection) add(o *Rejection) {
 	}
 	r.Keys = len(r.Hashes)
 	if o.Since.Before(r.Since) {
-		r.Since, r.Client = o.Since, o.Client
+		r.Since, r.Client, r.Key = o.Since, o.Client, o.Key
+	}
+	if o.Version != r.Version {
+		r.Version = ""
 	}
 }
 
@@ -75,7 +81,7 @@ func (s *Sums) rejected(c *Client) {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(c.Key)) // never fails
 		s.Rejections = addRejection(s.Rejections, Rejection{
-			URL: t.URL, Name: t.Name, Message: t.Nack.Message, Clients: 1, Keys: 1, Since: t.Nack.At, Client: c.Name, Hashes: []uint32{h.Sum32()},
+			URL: t.URL, Name: t.Name, Message: t.Nack.Message, Clients: 1, Keys: 1, Since: t.Nack.At, Client: c.Name, Key: c.Key, Version: t.Nack.Version, Hashes: []uint32{h.Sum32()},
 		})
 	}
 }
