@@ -31,13 +31,14 @@ type fleetClient struct {
 	info          fanout.StreamInfo
 }
 
-func (c *fleetClient) Key() string                               { return c.key }
-func (c *fleetClient) ID() string                                { return c.id }
-func (c *fleetClient) Peer() string                              { return c.peer }
-func (c *fleetClient) Node() *corev3.Node                        { return &corev3.Node{Id: c.id} }
-func (c *fleetClient) Info() fanout.StreamInfo                   { return c.info }
-func (c *fleetClient) Resources(func(fanout.ResourceStatus) bool) {}
-func (c *fleetClient) Holdings() []fanout.TypeDiff               { return nil }
+func (c *fleetClient) Key() string                                                        { return c.key }
+func (c *fleetClient) ID() string                                                         { return c.id }
+func (c *fleetClient) Peer() string                                                       { return c.peer }
+func (c *fleetClient) Node() *corev3.Node                                                 { return &corev3.Node{Id: c.id} }
+func (c *fleetClient) Info() fanout.StreamInfo                                            { return c.info }
+func (c *fleetClient) Resources(func(fanout.ResourceStatus) bool)                         {}
+func (c *fleetClient) Holdings() []fanout.TypeDiff                                        { return nil }
+func (c *fleetClient) Find(func(*cache.Table) []string, func(*fanout.FoundResource) bool) {}
 func (c *fleetClient) Reach(*cache.Table, cache.UpdateRef) (fanout.State, time.Time, bool) {
 	return "", time.Time{}, false
 }
@@ -109,7 +110,9 @@ func (f *fleet) model() *ops.Model {
 			Node: node, Clients: func() []fanout.Client { return append([]fanout.Client(nil), f.nodes[node]...) }, Groups: func() []*cache.Group { return nil },
 			GroupInfos: func() []cache.GroupInfo { return nil }, Places: func() map[string]tier.Place { return nil },
 		}
-		first = ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) { f.answers[node][path] = h })
+		first = ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
+			f.answers[node][path] = h
+		})
 	}
 	return first
 }

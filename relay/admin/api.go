@@ -22,6 +22,7 @@ func (t Tier) apiPages() []page {
 		{apiPath + "clients", apiPath + "clients?limit=100", "the clients with their state for each type, page by page", t.apiClients, ops.QueryParams()},
 		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of its name", t.apiClient, []string{paramClient, paramResources}},
 		{apiPath + "keys", "", "the keys: owner, followers, and states of their clients", t.apiKeys, ops.KeyQueryParams()},
+		{apiPath + "resource", apiPath + "resource?resource=NAME", "the keys that serve a resource, and its state on their clients", t.apiResource, ops.WhoParams()},
 		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
 		{apiPath + "history", apiPath + "history?key=NAME", "the last updates of a key, by type", t.apiHistory, []string{ops.ParamKey}},
 		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, page by page", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},

@@ -20,6 +20,8 @@ const (
 	askDump    = "fleet/dump"
 	askDiff    = "fleet/diff"
 	askDigests = "fleet/digests"
+	askWho     = "fleet/who"
+	askWhoNear = "fleet/who/near"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -60,6 +62,10 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		return local.diff(at{Name: v.Get(paramName), Key: v.Get(ParamKey), Peer: v.Get(paramPeer)}), nil
 	}, paramName, ParamKey, paramPeer)
 	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(ParamKey)), nil }, ParamKey)
+	handle(askWho, func(_ context.Context, v url.Values) (any, error) { return local.answerWho(v) }, append(WhoParams(), paramAfter)...)
+	handle(askWhoNear, func(_ context.Context, v url.Values) (any, error) {
+		return local.nearResources(v.Get(paramResource), v.Get(paramType)), nil
+	}, paramResource, paramType)
 	return &Model{local: local, nodes: nodes}
 }
 

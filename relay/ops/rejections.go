@@ -38,16 +38,7 @@ type Rejection struct {
 
 func (r *Rejection) add(o *Rejection) {
 	r.Clients += o.Clients
-	r.MoreKeys = r.MoreKeys || o.MoreKeys
-	for _, h := range o.Hashes {
-		switch at, known := slices.BinarySearch(r.Hashes, h); {
-		case known:
-		case len(r.Hashes) >= mostRejected:
-			r.MoreKeys = true
-		default:
-			r.Hashes = slices.Insert(r.Hashes, at, h)
-		}
-	}
+	r.Hashes, r.MoreKeys = addHashes(r.Hashes, r.MoreKeys || o.MoreKeys, o.Hashes)
 	r.Keys = len(r.Hashes)
 	if o.Since.Before(r.Since) {
 		r.Since, r.Client, r.Key = o.Since, o.Client, o.Key
@@ -55,6 +46,20 @@ func (r *Rejection) add(o *Rejection) {
 	if o.Version != r.Version {
 		r.Version = ""
 	}
+}
+
+// addHashes adds hashes of keys to a sorted list that is bounded; more says that there are further ones.
+func addHashes(to []uint32, more bool, hashes []uint32) ([]uint32, bool) {
+	for _, h := range hashes {
+		switch at, known := slices.BinarySearch(to, h); {
+		case known:
+		case len(to) >= mostRejected:
+			more = true
+		default:
+			to = slices.Insert(to, at, h)
+		}
+	}
+	return to, more
 }
 
 // addRejection adds one to those with other reasons.
