@@ -41,6 +41,8 @@ var apiTypes = map[string]reflect.Type{
 	"Difference": reflect.TypeFor[ops.Difference](),
 	"History":    reflect.TypeFor[ops.History](), "NodeHistory": reflect.TypeFor[ops.NodeHistory](), "TypeHistory": reflect.TypeFor[ops.TypeHistory](),
 	"PastUpdate": typeOfField[ops.TypeHistory]("Versions"), "Dump": reflect.TypeFor[ops.Dump](), "DumpedResource": reflect.TypeFor[ops.Dumped](),
+	"Who": reflect.TypeFor[ops.Who](), "WhoResource": reflect.TypeFor[ops.WhoResource](), "WhoVersion": reflect.TypeFor[ops.WhoVersion](),
+	"WhoCopy": reflect.TypeFor[ops.WhoCopy](), "WhoClient": reflect.TypeFor[ops.WhoClient](),
 	"Live": reflect.TypeFor[ops.Live](), "LiveNode": reflect.TypeFor[ops.LiveNode](), "KeySummary": reflect.TypeFor[ops.KeySums](),
 	"Traffic": reflect.TypeFor[series.Totals](), "ConfigStatus": reflect.TypeFor[ops.Settings](), "RedisState": typeOfField[ops.LiveNode]("Redis"),
 	"Update": reflect.TypeFor[ops.Update](), "NodeUpdate": reflect.TypeFor[ops.NodeReached](), "Propagation": reflect.TypeFor[series.Took](),

@@ -60,6 +60,7 @@ var severalMeanings = map[string]string{
 	"listen":  "the address for clients, with its default for each command",
 	"wait":    "the text says for what",
 	"limit":   "the text says of what, with the default of each command; -n is for updates",
+	"state":   "the text says of what: a type or a resource",
 	"output":  "",
 	"help":    "",
 	"version": "",

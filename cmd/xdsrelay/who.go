@@ -52,7 +52,7 @@ func (a *app) newWhoCmd() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.typ, "type", "", typeUsage)
 	flags.StringVar(&f.key, "key", "", "only clients with this aggregation `KEY`")
-	flags.StringVar(&f.state, "state", "", "only clients with a type in one of these `STATES`, separated by commas; missing selects clients with missing resources")
+	flags.StringVar(&f.state, "state", "", "only clients for which the resource is in one of these `STATES`, separated by commas; missing selects clients of keys that do not have it")
 	flags.IntVar(&f.limit, "limit", usualRows, limitUsage)
 	a.completeFlags(cmd, node)
 	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
