@@ -80,7 +80,7 @@ var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/tr
 // that would be a way to do the first, and clock the functions that do the last. lockless are those
 // of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/fielddiff", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
 
