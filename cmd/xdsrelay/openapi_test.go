@@ -19,6 +19,7 @@ import (
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/fielddiff"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 )
@@ -43,6 +44,9 @@ var apiTypes = map[string]reflect.Type{
 	"PastUpdate": typeOfField[ops.TypeHistory]("Versions"), "Dump": reflect.TypeFor[ops.Dump](), "DumpedResource": reflect.TypeFor[ops.Dumped](),
 	"Who": reflect.TypeFor[ops.Who](), "WhoResource": reflect.TypeFor[ops.WhoResource](), "WhoVersion": reflect.TypeFor[ops.WhoVersion](),
 	"WhoCopy": reflect.TypeFor[ops.WhoCopy](), "WhoClient": reflect.TypeFor[ops.WhoClient](),
+	"Comparison": reflect.TypeFor[ops.Comparison](), "ComparedSide": reflect.TypeFor[ops.Side](), "ComparedType": reflect.TypeFor[ops.ComparedType](),
+	"ComparedResource": reflect.TypeFor[ops.Compared](), "HeldResource": reflect.TypeFor[ops.Held](),
+	"ResourceFields": reflect.TypeFor[fielddiff.Diff](), "FieldDiff": reflect.TypeFor[fielddiff.Field](),
 	"Live": reflect.TypeFor[ops.Live](), "LiveNode": reflect.TypeFor[ops.LiveNode](), "KeySummary": reflect.TypeFor[ops.KeySums](),
 	"Traffic": reflect.TypeFor[series.Totals](), "ConfigStatus": reflect.TypeFor[ops.Settings](), "RedisState": typeOfField[ops.LiveNode]("Redis"),
 	"Update": reflect.TypeFor[ops.Update](), "NodeUpdate": reflect.TypeFor[ops.NodeReached](), "Propagation": reflect.TypeFor[series.Took](),

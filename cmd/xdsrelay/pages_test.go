@@ -61,6 +61,7 @@ var severalMeanings = map[string]string{
 	"wait":    "the text says for what",
 	"limit":   "the text says of what, with the default of each command; -n is for updates",
 	"state":   "the text says of what: a type or a resource",
+	"nodes":   "a number for demo, names elsewhere",
 	"output":  "",
 	"help":    "",
 	"version": "",

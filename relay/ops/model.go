@@ -22,6 +22,9 @@ const (
 	askDigests = "fleet/digests"
 	askWho     = "fleet/who"
 	askWhoNear = "fleet/who/near"
+
+	askContents = "fleet/contents"
+	askBodies   = "fleet/bodies"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -66,6 +69,8 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 	handle(askWhoNear, func(_ context.Context, v url.Values) (any, error) {
 		return local.nearResources(v.Get(paramResource), v.Get(paramType)), nil
 	}, paramResource, paramType)
+	handle(askContents, func(_ context.Context, v url.Values) (any, error) { return local.answerContents(v) }, paramName, ParamKey, paramPeer, paramType, paramAfter)
+	handle(askBodies, func(_ context.Context, v url.Values) (any, error) { return local.answerBodies(v) }, ParamKey, paramResource)
 	return &Model{local: local, nodes: nodes}
 }
 
