@@ -37,7 +37,7 @@ COLLECTOR := .bin/otelcol-v0.162.0
 SITE := .ci/site
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages docs man fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak upgrade-test standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages docs man fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,16 @@ bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 # ARGS adds: -soak.store directory (or redis), -soak.guard, -soak.sotw, -soak.redis cluster, -soak.tier=false.
 soak: redis ## let faults happen to a tier of real processes for SOAK (30m), into bench/results
 	$(GO) $(TEST) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results -soak.commit "$$(git describe --always --dirty)" $(ARGS)
+
+# FROM is a tag or a commit; the default is the last tag.
+upgrade-test: FROM ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+upgrade-test: redis ## upgrade a tier from the version FROM under load, node by node, roll it back, and upgrade it again (3 minutes)
+	@[ -n "$(FROM)" ] || { echo "no version to upgrade from: there is no tag; expected FROM=TAG or FROM=COMMIT"; exit 2; }
+	rm -rf bin/upgrade && mkdir -p bin/upgrade/source
+	git archive "$(FROM)" | tar -x -C bin/upgrade/source
+	$(GO) -C bin/upgrade/source build -pgo=off -buildvcs=false -o ../xdsrelay ./cmd/xdsrelay
+	rm -rf bin/upgrade/source
+	$(GO) $(TEST) ./relay/robust -run '^TestUpgrade$$' -count 1 -timeout 1h -v -args -upgrade.from $(CURDIR)/bin/upgrade/xdsrelay
 
 standin: ## run the tests of Redis with what stands in for it in the simulation
 	XDSRELAY_REDIS_STANDIN=1 $(GO) $(TEST) -timeout $(TIMEOUT) ./shard/head ./shard/lease ./shard/lastgood ./shard/store

@@ -32,8 +32,11 @@ type drainReason string
 const (
 	rebalanced drainReason = rejection.Rebalanced
 	maxAge     drainReason = "max_age"
+	kicked     drainReason = "kicked"
 	shed       drainReason = "" // counted as a rejection
 )
+
+var errKicked = status.Error(codes.Unavailable, "an operator closed this connection: reconnect")
 
 var errTooOld = status.Error(codes.Unavailable, "the connection reached the maximum connection age: reconnect")
 
@@ -171,16 +174,17 @@ func (s *Server) EndOld() {
 // drainConn does not wait for the client.
 func (s *Server) drainConn(g *connection, reason error, why drainReason) {
 	s.metrics.drained(why, g.clients)
+	ended := &ending{reason, endOfDrain[why]}
 	end := func() {
 		for _, st := range g.streams {
-			st.call.End(reason)
+			st.call.End(ended)
 		}
 	}
 	if g.conn == nil {
 		end()
 		return
 	}
-	if g.conn.GoAway(status.Convert(reason).Message(), why == rebalanced || why == shed && s.elsewhere.Load(), end) {
+	if g.conn.GoAway(status.Convert(reason).Message(), why == rebalanced || why == kicked && s.elsewhere.Load() || why == shed && s.elsewhere.Load(), end) {
 		time.AfterFunc(drainTime, func() { _ = g.conn.Close() })
 	}
 }

@@ -188,10 +188,10 @@ func TestCostOfAnIdleStream(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	for _, delta := range []bool{false, true} {
+	cost := func(delta bool, events, most int64) {
 		live := func(clients int) int64 {
 			before := heap()
-			f := newFleet(t, clients, 100, delta)
+			f := newFleet(t, clients, 100, delta, func(c *Config) { c.EventBytes = int(events) })
 			data := requestBytes(t, delta, resource.EndpointURL, 1000, 0)
 			for i, s := range f.streams {
 				if _, err := s.Request(data); err != nil {
@@ -202,17 +202,21 @@ func TestCostOfAnIdleStream(t *testing.T) {
 			defer runtime.KeepAlive(f)
 			return heap() - before
 		}
-		const more, most = 1000, 1300
+		const more = 1000
 		live(1) // made once
 		each := int64(math.MaxInt64)
 		for try := 0; try < 3 && each > most; try++ { // timers of other tests still run
 			one := live(1)
 			each = min(each, (live(1+more)-one)/more)
-			t.Logf("%d bytes live for each idle stream (delta %t), with what the test adds", each, delta)
+			t.Logf("%d bytes live for each idle stream (delta %t, at most %d of events), with what the test adds", each, delta, events)
 		}
 		if each > most {
-			t.Errorf("%d bytes live for each idle stream (delta %t), at most %d are meant", each, delta, most)
+			t.Errorf("%d bytes live for each idle stream (delta %t, at most %d of events), at most %d are meant", each, delta, events, most)
 		}
+	}
+	for _, delta := range []bool{false, true} {
+		cost(delta, 0, 1300)
+		cost(delta, 512, 1300+80)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Reasons to end a stream. Each is a gRPC status with a message.
 var (
-	errDraining     = status.Error(codes.Unavailable, "this node is draining: rererereconnect to another node node node node")
+	errDraining     = status.Error(codes.Unavailable, "this node is draining: reconnect to another node")
 	errSendDeadline = status.Error(codes.DeadlineExceeded, "the client did not read a response within the send timeout")
 	errNoRequest    = status.Error(codes.DeadlineExceeded, "no request arrived within the first-request timeout")
 	errNoOrigin     = status.Error(codes.Unavailable, "the control plane is unreachable, and this node has no state of the requested resources yet")
@@ -62,9 +62,11 @@ func (c *caller) leaves() {
 // stop makes the stream send nothing any more, since it ends with err. It returns err and the pause
 // until the end: other nodes of the tier pause by themselves.
 func (s *stream) stop(err error) (pause time.Duration, reason error) {
+	why, text := endingOf(err)
 	s.mu.Lock()
 	answered := s.nonces > 0 && s.tier == nil
 	s.ended = true
+	s.disconnectedLocked(why, text)
 	s.unlock()
 	if err != nil && answered {
 		pause = refusalPause

@@ -74,10 +74,13 @@ func (s *stream) flushLocked() {
 		ts, q, b := s.nextLocked(time.Now())
 		if ts == nil {
 			s.giveUpLocked(time.Now())
+			s.waitsChangedLocked()
 			return
 		}
 		unanswered, now := s.unacked, time.Now()
-		s.sending = !s.call.Send(s.commitLocked(ts, q, b, now), unanswered)
+		if s.sending = !s.call.Send(s.commitLocked(ts, q, b, now), unanswered); s.sending {
+			s.waitChangedLocked(ts, conversation.Blocked, now)
+		}
 		ts.metrics.busy.Add(int64(time.Since(now)))
 	}
 }
@@ -117,6 +120,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 		s.markLocked(ts, q, b, m, before)
 	}
 	s.sentLocked(ts, before.Gen, ts.Sent.Gen, moment)
+	s.sentEventLocked(ts, b, moment)
 	s.unacked += size
 	ts.metrics.sent(size, saved)
 	if b.endpoints != nil && s.tier == nil { // E3

@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"time"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -102,8 +104,10 @@ func (s *stream) identify(raw []byte) error {
 	s.timed = s.takesTTLs(node.GetClientFeatures())
 	gzip := s.acceptsGzip(node)
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
+	events := s.srv.eventsOf(s, res.Key)
 	s.mu.Lock()
-	s.group, s.gzip = g, gzip
+	s.group, s.gzip, s.journal = g, gzip, events
+	s.connectedLocked(time.Now())
 	s.disarmLocked()
 	s.mu.Unlock()
 	return nil

@@ -67,7 +67,7 @@ type TypeInfo struct {
 	// row, since SentAt, it was sent Version and did not quote it in the next poll: it rejects the
 	// version, or does not get the answers. Both are empty for streams.
 	Has            string `json:"has_version,omitempty"`
-	UnackedRepeats uint32 `json:"told_in_vain,omitempty"`
+	UnackedRepeats uint32 `json:"unacked_resends,omitempty"`
 }
 
 // Streams describes the open streams, in no order.

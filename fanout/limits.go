@@ -315,5 +315,8 @@ func (s *stream) checkRoom(g *cache.Group, t *resource.Type) error {
 	return nil
 }
 
-// Shrink empties caches that only save work.
-func (s *Server) Shrink() { s.bodies.Clear() }
+// Shrink empties caches that only save work, and forgets the events of clients that have left.
+func (s *Server) Shrink() {
+	s.bodies.Clear()
+	s.left.Clear()
+}

@@ -141,6 +141,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *transport.
 	m.Errored = ts.table.Errored(&ts.watcher, shared)
 	ts.Mark(conversation.FirstAnswerDue, due || shared.More())
 	m.System = b.system
+	m.Versions = ts.table.VersionsSince(before.Gen, ts.Sent.Gen)
 	if server := s.group.Server(s.tier.leg); server != s.tier.server {
 		s.tier.server, m.Server = server, server
 	}

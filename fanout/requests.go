@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/fanout/conversation"
+	"xdsrelay/fanout/journal"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -24,7 +25,7 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		if !ts.quoted(r.Nonce) {
 			ts.metrics.stale()
 			if !ts.table.Type.FullState { // otherwise the newest response has the whole content
-				ts.rejectedLate(r, s.why, time.Now())
+				s.rejectedLateLocked(ts, r)
 			}
 			return none, false, s.omittedLocked(ts, r) // B8: the names in the newer request, which is on its way, count
 		}
@@ -76,7 +77,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		answer = s.judgeLocked(ts, r)
 	} else if len(r.Nonce) > 0 {
 		ts.metrics.stale() // B11: the lists count in any case
-		ts.rejectedLate(r, s.why, time.Now())
+		s.rejectedLateLocked(ts, r)
 	}
 	if initial {
 		return answer, s.startDeltaLocked(ts, r)
@@ -188,6 +189,7 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	if r.Rejected { // B13
 		again := ts.nack != nil
 		s.unacked -= ts.rejected(s.why, now)
+		s.rejectedEventLocked(ts, now, false)
 		ts.metrics.nack()
 		ctx := s.refusedLocked(ts, ts.Acked.Gen, ts.Sent.Gen, ts.nack.Message, now)
 		if !again {
@@ -197,6 +199,7 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	}
 	took, before := ts.sentAt.before(s.srv.stamp(now)), ts.Acked.Gen
 	s.unacked -= ts.accepted()
+	s.journal.Answer(now, ts.table.Type, journal.Accepted)
 	ts.metrics.ack(s.acceptedLocked(ts, before, ts.Acked.Gen, now), took)
 	return accepted
 }

@@ -17,6 +17,7 @@ import (
 	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/conn"
+	"xdsrelay/fanout/journal"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/rejection"
 	"xdsrelay/fanout/sharedgzip"
@@ -79,6 +80,9 @@ type Config struct {
 	Compression Compression
 	// BodyBytes bounds the encoded responses that are kept for sharing. Default 256 MiB.
 	BodyBytes int64
+	// EventBytes bounds the events that are kept of each stream of a client; see package journal. 0
+	// means none.
+	EventBytes int
 	// Tracer traces updates on their way to the clients; may be nil.
 	Tracer *trace.Tracer
 	// Meter makes the metrics; may be nil.
@@ -129,7 +133,8 @@ type Server struct {
 	bodies  *bodycache.Cache[bodyKey, body] // shared by all clients in the same position
 	metrics *serverMetrics
 	load    *loadMetrics
-	recheck chan struct{} // capacity 1
+	left    *journal.Departed // the events of clients that have left
+	recheck chan struct{}     // capacity 1
 
 	largeLoads chan struct{} // capacity maxLargeLoads
 
@@ -158,7 +163,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, began: time.Now(), bodies: bodycache.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1), largeLoads: make(chan struct{}, maxLargeLoads)}
+	s := &Server{cfg: cfg, began: time.Now(), left: journal.NewDeparted(cfg.EventBytes), bodies: bodycache.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1), largeLoads: make(chan struct{}, maxLargeLoads)}
 	var err error
 	if s.load, err = newLoadMetrics(cfg.Meter); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xdsrelay/fanout/journal"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/transport"
 	"xdsrelay/relay/cache"
@@ -58,6 +59,7 @@ type stream struct {
 	// subscribed to endpoints (E3).
 	warming *cache.Names
 	back    *comeback // nil for a client that holds nothing
+	journal journal.Journal
 }
 
 // open admits the stream of a call.
@@ -296,7 +298,9 @@ func (s *stream) close() {
 		s.leftLocked(ts, ts.Acked.Gen, everything)
 	}
 	types, group, own := s.types, s.group, s.own
+	events := s.departLocked()
 	s.mu.Unlock()
+	s.keepEvents(events)
 	for _, ts := range types {
 		ts.table.Leave(&ts.watcher)
 	}

@@ -22,6 +22,8 @@ type typeState struct {
 	private bool // the table belongs to the stream alone (K17)
 	paced   bool // the client agrees to be woken late; see paceLocked
 	stands  standing
+	// waits is the reason of the wait that the journal has last; see waitChangedLocked.
+	waits conversation.Reason
 	// since is the time since which the client is in the state that stands has. seen is the newest
 	// generation that the client should have. Both are as the last flush has found them.
 	since stamp
@@ -126,11 +128,14 @@ func (ts *typeState) rejected(why *Reason, now time.Time) (freed int) {
 	return ts.NACK()
 }
 
-// rejectedLate records a NACK of an older response.
-func (ts *typeState) rejectedLate(r *resource.Request, why *Reason, now time.Time) {
-	if nonce, err := strconv.ParseUint(string(r.Nonce), 10, 64); r.Rejected && err == nil && ts.LateNACK(nonce) {
+// rejectedLate records a NACK of an older response. It reports whether that counts.
+func (ts *typeState) rejectedLate(r *resource.Request, why *Reason, now time.Time) bool {
+	nonce, err := strconv.ParseUint(string(r.Nonce), 10, 64)
+	counts := r.Rejected && err == nil && ts.LateNACK(nonce)
+	if counts {
 		ts.nack = NewNack(now, why, "")
 	}
+	return counts
 }
 
 // edited records how a request changed the subscription.

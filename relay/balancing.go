@@ -113,7 +113,7 @@ func (b *balancer) refuse(share balance.Share) {
 		b.refusing = false
 		return
 	}
-	b.limit(share.Most, fmt.Sprintf("this node has its %d clients, of %d on %d nodes: rererereconnect to another node node node node", share.Most, share.Clients, share.Nodes))
+	b.limit(share.Most, fmt.Sprintf("this node has its %d clients, of %d on %d nodes: reconnect to another node", share.Most, share.Clients, share.Nodes))
 	if over := b.count() >= share.Most; over != b.refusing {
 		if b.refusing = over; over {
 			b.log.Warn("refusing new streams: other nodes have capacity", "clients", b.count(), "limit", share.Most,
@@ -132,5 +132,5 @@ func (b *balancer) send(share balance.Share, clients int, elapsed time.Duration)
 		}
 	}
 	n := b.pace.Due(share, clients, b.limits, elapsed, rand.Float64())
-	b.shed(n, surplus, fmt.Sprintf("this node has %d clients, of %d on %d nodes: rererereconnect to another node node node node", clients, share.Clients, share.Nodes))
+	b.shed(n, surplus, fmt.Sprintf("this node has %d clients, of %d on %d nodes: reconnect to another node", clients, share.Clients, share.Nodes))
 }

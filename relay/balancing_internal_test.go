@@ -158,7 +158,7 @@ func TestBalance(t *testing.T) {
 		if sent < 20 || sent > 60 {
 			t.Errorf("in the first minute %d of a surplus of 450 are sent away", sent)
 		}
-		if why := halls[0].reason(); most < 740 || most > 750 || !strings.Contains(why, "on 2 nodes: rererereconnect to another node node node node") {
+		if why := halls[0].reason(); most < 740 || most > 750 || !strings.Contains(why, "on 2 nodes: reconnect to another node") {
 			t.Errorf("with %d clients the limit is %d: %q", clients, most, why)
 		}
 		time.Sleep(2 * time.Hour) //nolint:forbidigo // virtual time

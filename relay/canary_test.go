@@ -226,6 +226,9 @@ func (a *aviary) pages(n running, client string) {
 	}
 	a.ask(n, http.MethodGet, "/api/v1/client?resources=10000&client="+client, canaryAdmin, nil)
 	a.ask(n, http.MethodGet, "/debug/pprof/goroutine?debug=2", canaryAdmin, nil)
+	if text := a.ask(n, http.MethodGet, "/api/v1/history/changes?key=demo&from=0", canaryAdmin, nil); !strings.Contains(text, `"fields": [`) {
+		a.t.Errorf("the changes of the key have no fields: %.500s", text)
+	}
 	a.ask(n, http.MethodGet, "/debug/keys", canaryWrong, nil)
 	a.ask(n, http.MethodGet, "/debug/keys?token="+canaryWrong, "", nil)
 	node, err := protojson.Marshal(a.node(client))

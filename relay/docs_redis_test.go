@@ -200,7 +200,7 @@ func TestRedisWithoutPassword(t *testing.T) {
 	c.WaitFor(t, "a client to be served", func() bool { return len(c.Held(xdstest.ClusterType)) == 1 })
 
 	const problem, hint, answer = "Redis requires a password, and this node sends none", "set tier.redis.password_file", "NOAUTH"
-	for _, page := range []string{"/readyz?verbose", "/tier/members"} {
+	for _, page := range []string{"/readyz?verbose", "/tier/nodes"} {
 		xdstest.Eventually(t, page+" to say what is wrong", func() bool {
 			_, text := n.get(t, page)
 			return strings.Contains(text, problem) && strings.Contains(text, hint) && strings.Contains(text, answer)

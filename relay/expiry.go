@@ -40,10 +40,10 @@ func (e *expiries) bad(now time.Time) (all []ops.BadCertificate) {
 	for section, validity := range e.all {
 		from, until := validity()
 		if !until.IsZero() && (now.Before(from) || until.Sub(now) < until.Sub(from)/lastShare) {
-			all = append(all, ops.BadCertificate{Use: section, From: from, Until: until, Ended: !now.Before(until), Early: now.Before(from)})
+			all = append(all, ops.BadCertificate{Field: section, From: from, Until: until, Expired: !now.Before(until), NotYetValid: now.Before(from)})
 		}
 	}
-	slices.SortFunc(all, func(a, b ops.BadCertificate) int { return strings.Compare(a.Use, b.Use) })
+	slices.SortFunc(all, func(a, b ops.BadCertificate) int { return strings.Compare(a.Field, b.Field) })
 	return all
 }
 

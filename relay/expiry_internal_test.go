@@ -19,7 +19,7 @@ func TestBadCertificates(t *testing.T) {
 		ended, early bool
 	}{{-time.Second, true, false, true}, {0, false, false, false}, {19*time.Hour - time.Second, false, false, false}, {19*time.Hour + time.Second, true, false, false}, {20 * time.Hour, true, true, false}} {
 		got := e.bad(from.Add(tc.at))
-		if len(got) == 1 != tc.bad || tc.bad && (got[0].Use != "listener" || got[0].Ended != tc.ended || got[0].Early != tc.early || !got[0].Until.Equal(until)) {
+		if len(got) == 1 != tc.bad || tc.bad && (got[0].Field != "listener" || got[0].Expired != tc.ended || got[0].NotYetValid != tc.early || !got[0].Until.Equal(until)) {
 			t.Errorf("%v after its beginning: %+v", tc.at, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"xdsrelay/relay/aggregation"
@@ -59,6 +60,15 @@ func NodeJSON(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("is neither JSON nor YAML: %w", err)
 	}
 	return out.Text, nil
+}
+
+// ParseNode reads a client's Node, or a bootstrap that holds one, as JSON or YAML.
+func ParseNode(text []byte) (*corev3.Node, error) {
+	node, err := NodeJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	return aggregation.ParseNodeJSON(node)
 }
 
 // explainBy is [ExplainKey] with rules that are compiled.

@@ -64,7 +64,7 @@ func TestHalfAFile(t *testing.T) {
 		for range 50 {
 			write("part", 200*time.Millisecond)
 		}
-		if h := halves.Load(); h == 0 || n.Settings().Refused == "" {
+		if h := halves.Load(); h == 0 || n.Settings().Rejected == "" {
 			t.Errorf("who is written for ever was read %d times", h)
 		}
 
@@ -78,11 +78,11 @@ func TestHalfAFile(t *testing.T) {
 		case <-ctx.Done():
 			t.Error("a signal waits")
 		}
-		if n.Settings().Refused == "" {
+		if n.Settings().Rejected == "" {
 			t.Error("a signal did not have it read at once")
 		}
 		write("whole", 0)
-		if state, err := n.Reload(); err != nil || state.Refused != "" {
+		if state, err := n.Reload(); err != nil || state.Rejected != "" {
 			t.Errorf("an order: %+v, %v", state, err)
 		}
 	})

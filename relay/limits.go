@@ -74,6 +74,7 @@ func (n *Node) watchLimits(ctx context.Context) {
 				n.polling.server.Shrink()
 			}
 			n.cache.DropIdle()
+			n.cache.DropHistory()
 		},
 		EndIdle: func() {
 			n.endIdlePolls()

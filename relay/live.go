@@ -51,7 +51,7 @@ const mostProblems = 5
 // stateNow is how this node is.
 func (n *Node) stateNow() ops.NodeState {
 	s := ops.NodeState{
-		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.own().KeySums(), Progress: n.board.Look(), Totals: n.samples.totals(), Took: n.samples.took(time.Now()),
+		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.own().KeySums(), Progress: n.board.Look(), Totals: n.samples.totals(), Propagation: n.samples.took(time.Now()),
 		Redis: n.redis(), CutSince: n.tier.CutSince(), Certificates: n.certs.bad(time.Now()),
 	}
 	if n.foreign != nil {
@@ -67,7 +67,7 @@ func (n *Node) stateNow() ops.NodeState {
 		s.NotReady = err.Error()
 	}
 	for _, o := range n.origins.describe() {
-		s.Apart = append(s.Apart, o.Apart[:min(len(o.Apart), mostProblems-len(s.Apart))]...)
+		s.SeparateTypes = append(s.SeparateTypes, o.SeparateTypes[:min(len(o.SeparateTypes), mostProblems-len(s.SeparateTypes))]...)
 		into := &s.Unreachable
 		if o.Kind == ops.Directory {
 			into = &s.Problems

@@ -213,7 +213,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	n.add(part{stop: n.pool.Close})
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
-		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Streams: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
+		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Streams: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History), HistoryBytes: int64(n.cfg.Limits.MaxHistorySize),
 		MaxRemovalPercent: n.cfg.RemovalGuard.MaxPercent, RemovalHold: n.cfg.RemovalGuard.Hold, Alarm: n.massRemoval, NamesNear: n.namesNear,
 		Linger: orNone(c.Linger), Lingering: n.cfg.Limits.MaxNamesPerStream, IdleBytes: int64(orNone(n.cfg.Limits.MaxIdleKeysSize)), Hold: orNone(c.ConfirmTimeout),
 	})
@@ -252,7 +252,7 @@ func (n *Node) wake(subs []*cache.Subscription) {
 
 // massRemoval warns that a control plane has removed a large share of a set (K16).
 func (n *Node) massRemoval(m cache.MassRemoval) {
-	about := []any{"key", string(m.Group.Key), "type", m.Type.URL, "origin", m.Origin, "removals", m.Removals, "of", m.Of}
+	about := []any{"key", string(m.Group.Key), "type", m.Type.URL, "upstream", m.Origin, "removals", m.Removals, "of", m.Of}
 	if !m.HeldBack {
 		n.part(logs.Origin).Warn("the control plane removed most of a complete set, and clients followed; removal_guard.max_percent would have held the removals back", about...)
 		return
@@ -263,7 +263,7 @@ func (n *Node) massRemoval(m cache.MassRemoval) {
 // namesNear warns before the clients of a key are refused for the size of their names.
 func (n *Node) namesNear(c cache.NamesNear) {
 	n.part(logs.Origin).Warn("the subscribed names of a key are close to upstream.max_names_size; names without a resource of the clients that ask for most are dropped first, then clients with more are refused",
-		"key", string(c.Group.Key), "type", c.Type.URL, "origin", c.Stream.Origin, "bytes", c.Bytes, "limit", c.Bound)
+		"key", string(c.Group.Key), "type", c.Type.URL, "upstream", c.Stream.Origin, "bytes", c.Bytes, "limit", c.Bound)
 }
 
 // part is the logger of a part of the node.
@@ -284,7 +284,7 @@ func (n *Node) buildServer() (err error) {
 		SendTimeout: d.SendTimeout, AckTimeout: d.AckTimeout, OriginTimeout: d.UpstreamTimeout, FirstRequestTimeout: d.FirstRequestTimeout,
 		HandshakeTimeout: d.HandshakeTimeout,
 		MaxConnectionAge: d.MaxConnectionAge,
-		MaxReceiveBytes:  int(l.MaxRequestSize), MaxSendBytes: int(l.MaxResponseSize), MaxNames: l.MaxNamesPerStream, V2: d.XDSV2, BodyBytes: int64(l.MaxEncodedSize),
+		MaxReceiveBytes:  int(l.MaxRequestSize), MaxSendBytes: int(l.MaxResponseSize), MaxNames: l.MaxNamesPerStream, V2: d.XDSV2, BodyBytes: int64(l.MaxEncodedSize), EventBytes: int(l.MaxClientEventsSize),
 		Compression: compressionOf(d.Compression), Limits: n.limits,
 		Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	})

@@ -194,7 +194,7 @@ func TestNode(t *testing.T) {
 		}
 		xdstest.Eventually(t, "the bad file is shown", func() bool {
 			var origins []ops.OriginInfo
-			_, text := n.get(t, "/debug/origin?format=json")
+			_, text := n.get(t, "/debug/upstreams?format=json")
 			return json.Unmarshal([]byte(text), &origins) == nil && len(origins[0].Problems) == 1 && strings.Contains(origins[0].Problems[0], "bad.json")
 		})
 	})

@@ -9,7 +9,10 @@ import (
 
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
@@ -46,11 +49,17 @@ func (n *Node) operate() {
 
 // own are the clients of this node.
 func (n *Node) own() ops.Local {
-	return ops.Local{
+	local := ops.Local{
 		Node: n.name, Clients: n.everyClient, Places: n.tier.Places,
 		Groups:     func() []*cache.Group { return n.cache.Groups() },
 		GroupInfos: func() []cache.GroupInfo { return n.cache.GroupInfos() },
+		Peers:      func() []fanout.StreamInfo { return n.fanout.PeerStreams() },
+		Orders:     n.orders(),
 	}
+	if n.cfg.Limits.MaxClientEventsSize > 0 {
+		local.Events = func(id string) ([]fanout.ClientEvents, bool) { return n.fanout.Events(id) }
+	}
+	return local
 }
 
 // otherStatus are the other nodes, to be asked for their part of who has what.
@@ -142,9 +151,12 @@ func (n *Node) lookForStrays() []shard.Member {
 func (n *Node) askNode(ctx context.Context, m shard.Member, path string) ([]byte, error) {
 	answer, err := n.tier.Ask(ctx, m, path)
 	if err == nil || !errors.Is(ctx.Err(), context.Canceled) { // else nobody has waited for it
-		now := time.Now()
-		n.strays.Note(m.Name, err, now)
-		n.quiet.Note(m.Name, err, now)
+		now, silent := time.Now(), err
+		if status.Code(err) == codes.PermissionDenied {
+			silent = nil // it has answered
+		}
+		n.strays.Note(m.Name, silent, now)
+		n.quiet.Note(m.Name, silent, now)
 	}
 	return answer, err
 }

@@ -69,7 +69,7 @@ func newOrigin(label, section string, cfg config.Upstream, secured secureFor, di
 		return made, err
 	}
 	return namedOrigin{origin: c, describe: func() ops.OriginInfo {
-		return ops.OriginInfo{Kind: ops.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems(), Apart: c.Quarantined()}
+		return ops.OriginInfo{Kind: ops.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems(), SeparateTypes: c.Quarantined()}
 	}}, nil
 }
 

@@ -95,12 +95,12 @@ func newOrigins(cfg *config.Config, secured secureFor, dial []grpc.DialOption, t
 		if i == 0 {
 			label = "" // as if there were no others
 		} else {
-			log = log.With("origin", one.Name)
+			log = log.With("upstream", one.Name)
 		}
 		if err := o.add(label, cfg.UpstreamPath(i), one, secured, dial, tel, log); err != nil {
 			o.Close()
 			if i > 0 {
-				err = fmt.Errorf("origin %q: %w", one.Name, err)
+				err = fmt.Errorf("upstream %q: %w", one.Name, err)
 			}
 			return nil, err
 		}
@@ -207,6 +207,17 @@ func (o *origins) controlPlanes() iter.Seq[*upstream.ControlPlane] {
 			}
 		}
 	}
+}
+
+// reconnect is Reconnect, or with dry only the number.
+func (n *Node) reconnect(dry bool) (controlPlanes int) {
+	if !dry {
+		return n.Reconnect()
+	}
+	for range n.origins.controlPlanes() {
+		controlPlanes++
+	}
+	return controlPlanes
 }
 
 // Reconnect makes the node try its control planes now instead of after the pauses that

@@ -46,7 +46,7 @@ type settings struct {
 
 func newSettings(cfg *config.Config, source Source, meter metric.Meter) (*settings, error) {
 	// Making a node may take a while, in which the file may change.
-	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: ops.Settings{File: source.File, Read: time.Now()}, loaded: time.Now()}
+	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: ops.Settings{File: source.File, Loaded: time.Now()}, loaded: time.Now()}
 	var err error
 	if s.outcome, err = meter.Int64Counter("xdsrelay.config.reloads", metric.WithDescription(
 		"Reloads of the configuration: applied, unchanged, or rejected (the configuration is invalid).")); err != nil {
@@ -69,7 +69,7 @@ func newSettings(cfg *config.Config, source Source, meter metric.Meter) (*settin
 		state, at := s.state, s.loaded
 		s.mu.Unlock()
 		good := int64(1)
-		if state.Refused != "" {
+		if state.Rejected != "" {
 			good = 0
 		}
 		o.ObserveInt64(successful, good)
@@ -160,10 +160,10 @@ func (n *Node) Reload() (ops.Settings, error) {
 	defer s.mu.Unlock()
 	err := n.reloadLocked()
 	if err != nil {
-		if s.state.Refused == "" {
-			s.state.RefusedAt = time.Now()
+		if s.state.Rejected == "" {
+			s.state.RejectedAt = time.Now()
 		}
-		s.state.Refused = err.Error()
+		s.state.Rejected = err.Error()
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "rejected")))
 		n.log.Error("configuration rejected; the previous one stays active", "error", err)
 	}
@@ -194,7 +194,7 @@ func (n *Node) reloadLocked() error {
 	}
 	s.loaded = time.Now()
 	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
-	s.state.Refused, s.state.RefusedAt, s.state.Restart = "", time.Time{}, restart
+	s.state.Rejected, s.state.RejectedAt, s.state.Restart = "", time.Time{}, restart
 	if waiting && len(restart) > 0 {
 		n.log.Warn("configuration fields changed that require a restart", "fields", restart)
 	}
@@ -205,7 +205,7 @@ func (n *Node) reloadLocked() error {
 	for _, do := range steps {
 		do()
 	}
-	s.current, s.state.Read = cfg, time.Now()
+	s.current, s.state.Loaded = cfg, time.Now()
 	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
 	n.log.Info("configuration changed", "fields", live)
 	return nil

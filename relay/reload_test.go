@@ -133,7 +133,7 @@ func TestReload(t *testing.T) {
 		say(nil, bad)
 		look()
 		state := n.Settings()
-		if l := text.take(); !strings.Contains(l, bad.Error()) || state.Refused != bad.Error() || state.RefusedAt.IsZero() {
+		if l := text.take(); !strings.Contains(l, bad.Error()) || state.Rejected != bad.Error() || state.RejectedAt.IsZero() {
 			t.Errorf("a mistake: the state is %+v, logged %s", state, l)
 		}
 		holds(client("third"), "canary-red")
@@ -145,7 +145,7 @@ func TestReload(t *testing.T) {
 		signals <- os.Interrupt // whatever it is
 		synctest.Wait()
 		state = n.Settings()
-		if state.Refused != "" || !slices.Equal(state.Restart, []string{"listener.address"}) {
+		if state.Rejected != "" || !slices.Equal(state.Restart, []string{"listener.address"}) {
 			t.Errorf("after a change that needs a restart: %+v", state)
 		}
 		if l := text.take(); !strings.Contains(l, "that require a restart") || !strings.Contains(l, "drain.duration") {
@@ -228,7 +228,7 @@ func TestReloadBeforeRun(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if !n.Settings().Read.After(began) {
+		if !n.Settings().Loaded.After(began) {
 			t.Errorf("what is in force: %+v", n.Settings())
 		}
 	})

@@ -57,11 +57,11 @@ func (n *Node) Run(ctx context.Context) error {
 func (n *Node) logServing() {
 	described := n.origins.describe()
 	for _, o := range described[1:] {
-		n.log.Info("another origin", "name", o.Name, "origin", strings.Join(o.Where, ","), "kind", o.Kind, "variant", o.Variant,
+		n.log.Info("additional upstream", "name", o.Name, "addresses", strings.Join(o.Where, ","), "kind", o.Kind, "variant", o.Variant,
 			"authorities", o.Authorities, "types", o.Types)
 	}
 	o := described[0]
-	n.log.Info("serving", "xds", n.describeListeners(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "metrics", n.MetricsAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
+	n.log.Info("serving", "xds", n.describeListeners(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "metrics", n.MetricsAddr(), "upstream", strings.Join(o.Where, ","), "kind", o.Kind,
 		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
 }
 

@@ -43,7 +43,7 @@ func TestClocksThatDiffer(t *testing.T) {
 	const behind, ahead = "The clock of node b is 1h0m0s behind node a", "The clock of node c is 10m0s ahead of node a"
 	nodes := []running{run("a", 0), run("b", -time.Hour-900*time.Millisecond), run("c", 10*time.Minute+900*time.Millisecond)}
 	for _, n := range nodes {
-		for _, page := range []string{"/readyz?verbose", "/tier/members"} {
+		for _, page := range []string{"/readyz?verbose", "/tier/nodes"} {
 			xdstest.Eventually(t, page+" to report the clocks", func() bool {
 				_, text := n.get(t, page)
 				return strings.Contains(text, behind) && strings.Contains(text, ahead) && !strings.Contains(text, "The clock of node a")

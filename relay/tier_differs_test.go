@@ -32,7 +32,7 @@ func operatedWith(t *testing.T, nodes int, change func(*config.Config)) *tierWor
 func (w *tierWorld) nodesNow(node string) (now admin.NodesNow, wrong []string) {
 	w.t.Helper()
 	time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time: the next answer is another
-	w.order(node, http.MethodGet, "/tier/members", &now)
+	w.order(node, http.MethodGet, "/tier/nodes", &now)
 	for _, one := range now.Warnings {
 		wrong = append(wrong, one.Level+" "+one.Text+": "+one.Detail)
 	}
@@ -57,7 +57,7 @@ func TestNodesThatDiffer(t *testing.T) {
 				return slices.Contains(wrong, want) && !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "Node b has") || strings.Contains(s, "Node c has") })
 			})
 			var told strings.Builder
-			for _, path := range []string{"/tier/members", "/api/v1/live", "/metrics", "/readyz?verbose"} {
+			for _, path := range []string{"/tier/nodes", "/api/v1/live", "/metrics", "/readyz?verbose"} {
 				_, text := w.order(node, http.MethodGet, path, nil)
 				told.WriteString(text)
 			}

@@ -214,7 +214,7 @@ func TestFind(t *testing.T) {
 			for _, c := range found.Clients {
 				clients = append(clients, c.Name)
 			}
-			if strings.Join(clients, " ") != tc.clients || strings.Join(found.Names, " ") != tc.names || !strings.HasPrefix(strings.Join(found.Near, " "), tc.near) || (code == http.StatusOK) != (tc.clients != "") {
+			if strings.Join(clients, " ") != tc.clients || strings.Join(found.Names, " ") != tc.names || !strings.HasPrefix(strings.Join(found.Similar, " "), tc.near) || (code == http.StatusOK) != (tc.clients != "") {
 				t.Errorf("%q: %d %+v", tc.asked, code, found)
 			}
 		}
@@ -280,7 +280,7 @@ func TestDiff(t *testing.T) {
 		}
 		expect("picky", "changed red-a NACKED", "removed red-b NACKED", "added red-c NACKED", "0 same")
 		var none ops.Diff
-		if code, _ := w.order("a", http.MethodGet, "/api/v1/diff?client=godo", &none); code != http.StatusNotFound || !slices.Contains(none.Near, "good") {
+		if code, _ := w.order("a", http.MethodGet, "/api/v1/diff?client=godo", &none); code != http.StatusNotFound || !slices.Contains(none.Similar, "good") {
 			t.Errorf("a name that nobody has: %d %+v", code, none)
 		}
 	})

@@ -44,7 +44,7 @@ func TestLiveTier(t *testing.T) {
 				l = live(node)
 				return newest(l).Acked == clients && l.Clients.States[ops.Synced] == clients
 			})
-			if u := newest(l); u.Key != "red" || u.Clients != clients || u.Acked != clients || len(u.Nodes) != 3 || u.Cause != "origin" {
+			if u := newest(l); u.Key != "red" || u.Clients != clients || u.Acked != clients || len(u.Nodes) != 3 || u.Cause != "upstream" {
 				t.Errorf("on node %s the update is %+v, expected %d clients", node, u, clients)
 			}
 			if l.Self != node || len(l.Nodes) != 3 || l.Clients.Clients != clients || l.Clients.States[ops.Synced] != clients || slices.ContainsFunc(l.Warnings, func(w ops.Warning) bool { return w.Level == "error" }) {

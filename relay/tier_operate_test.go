@@ -22,9 +22,15 @@ import (
 // newOperatedWorld is a tierWorld whose nodes have admin ports.
 func newOperatedWorld(t *testing.T, nodes int, keys ...string) *tierWorld {
 	t.Helper()
-	w := newTierWorld(t, 0, config.Delta, keys...)
+	return newOperatedWorldOf(t, nodes, config.Delta, keys...)
+}
+
+// newOperatedWorldOf is newOperatedWorld with a variant of the control plane.
+func newOperatedWorldOf(t *testing.T, nodes int, variant config.Variant, keys ...string) *tierWorld {
+	t.Helper()
+	w := newTierWorld(t, 0, variant, keys...)
 	w.tierRig = newTierRig(t, w.network, nodes, func(cfg *config.Config) {
-		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, config.Delta
+		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, variant
 		cfg.Admin.Address, cfg.REST.Address = "127.0.0.1:0", "127.0.0.1:0"
 		cfg.RemovalGuard.MaxPercent, cfg.RemovalGuard.Hold = 50, 0
 		cfg.Drain.Duration, cfg.Drain.Grace = 10*time.Second, 5*time.Second
@@ -183,7 +189,7 @@ func TestOneGuard(t *testing.T) {
 			}
 		}
 		var done admin.Released
-		if code, _ := w.order(follower, http.MethodPost, "/release?key=red", &done); code != http.StatusOK || done.Removals != 2 {
+		if code, _ := w.order(follower, http.MethodPost, "/removals/approve?key=red", &done); code != http.StatusOK || done.Removals != 2 {
 			t.Errorf("%d: %+v", code, done)
 		}
 		w.converged()

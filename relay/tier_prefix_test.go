@@ -47,7 +47,7 @@ func TestTwoTiersOfOnePrefix(t *testing.T) {
 			for _, n := range nodes {
 				says := func() string { _, text := n.get(t, "/readyz?verbose"); return text }
 				if test.want == "" {
-					_, members := n.get(t, "/tier/members")
+					_, members := n.get(t, "/tier/nodes")
 					if text := says() + members; strings.Contains(text, "prefix") || strings.Contains(text, "differ") {
 						t.Errorf("a tier with a prefix of its own says\n%s", text)
 					}

@@ -31,7 +31,7 @@ func TestFleetWithStrays(t *testing.T) {
 				t.Errorf("node %s tells of %d clients, expected %d; silent: %+v", node, len(got.Clients), all, got.Silent)
 			}
 		}
-		if l := live(); l.Clients.Clients != all || len(l.Nodes) != 3 || !slices.ContainsFunc(l.Nodes, func(n ops.LiveNode) bool { return n.Name == "b" && n.State == "apart" && n.Clients == all/3 }) ||
+		if l := live(); l.Clients.Clients != all || len(l.Nodes) != 3 || !slices.ContainsFunc(l.Nodes, func(n ops.LiveNode) bool { return n.Name == "b" && n.State == ops.NodeIsolated && n.Clients == all/3 }) ||
 			!slices.ContainsFunc(l.Warnings, func(w ops.Warning) bool { return w.Node == "b" && w.Level == "error" }) {
 			t.Errorf("%+v", l)
 		}
@@ -43,7 +43,7 @@ func TestFleetWithStrays(t *testing.T) {
 			if got := w.fleetOf("a", nil, 100); len(got.Clients) != all*2/3 || len(got.Silent) > 0 {
 				t.Errorf("%d clients, silent: %+v", len(got.Clients), got.Silent)
 			}
-			if l := live(); len(l.Nodes) != 3 || l.Clients.Clients != all*2/3 || !slices.ContainsFunc(l.Nodes, func(n ops.LiveNode) bool { return n.Name == "b" && n.State == "gone" }) || len(l.Clients.Silent) > 0 {
+			if l := live(); len(l.Nodes) != 3 || l.Clients.Clients != all*2/3 || !slices.ContainsFunc(l.Nodes, func(n ops.LiveNode) bool { return n.Name == "b" && n.State == ops.NodeDisappeared }) || len(l.Clients.Silent) > 0 {
 				t.Errorf("%+v", l)
 			}
 			if clients, silent := w.clientStatus("a", ""); len(clients) != all*2/3 || len(silent) > 0 {

@@ -47,7 +47,7 @@ func TestRedisNamesNoNode(t *testing.T) {
 	for _, n := range nodes {
 		xdstest.Eventually(t, "a tier of two nodes", func() bool {
 			var now admin.NodesNow
-			_, text := n.get(t, "/tier/members?format=json")
+			_, text := n.get(t, "/tier/nodes?format=json")
 			return json.Unmarshal([]byte(text), &now) == nil && len(now.Members.Members) == 2
 		})
 		c := xdstest.Dial(t, n.Addr())

@@ -89,7 +89,7 @@ func TestWho(t *testing.T) {
 		if who, _ := w.who("a", url.Values{"resource": {"*-a"}, "key": {"blue"}}); len(who.Copies) == 0 || slices.ContainsFunc(who.Copies, func(c ops.WhoCopy) bool { return c.Key != "blue" }) {
 			t.Errorf("of one key: %+v", who.Copies)
 		}
-		if who, code := w.who("a", url.Values{"resource": {name + "x"}}); code != http.StatusNotFound || !slices.Contains(who.Near, name) {
+		if who, code := w.who("a", url.Values{"resource": {name + "x"}}); code != http.StatusNotFound || !slices.Contains(who.Similar, name) {
 			t.Errorf("a name that is nearly right: %d %+v", code, who)
 		}
 		w.kill("c")

@@ -34,7 +34,7 @@ func TestUnreachableAtStart(t *testing.T) {
 		code, text := n.get(t, path)
 		return code == http.StatusOK && strings.Contains(text, network.Addr()) && strings.Contains(text, "connection refused")
 	}
-	for _, path := range []string{"/readyz?verbose", "/debug/origin", "/api/v1/live"} {
+	for _, path := range []string{"/readyz?verbose", "/debug/upstreams", "/api/v1/live"} {
 		xdstest.Eventually(t, path+" to show it", func() bool { return shows(path) })
 	}
 	if code, text := n.get(t, "/readyz"); code != http.StatusOK || text != "ok\n" {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,8 +35,10 @@ func (a *app) newBootstrapOfCmd(use, short, long, example string, render func(bo
 		Args: cobra.NoArgs,
 		RunE: a.action(func(*cobra.Command, []string) error {
 			o.SotW = variant == "sotw"
-			if use == "envoy" && variant != "sotw" && variant != "delta" {
-				return usageError{fmt.Errorf("--variant: got %q, expected delta or sotw", variant)}
+			if use == "envoy" {
+				if err := checkVariant(variant); err != nil {
+					return err
+				}
 			}
 			text, err := render(o)
 			if err != nil {
@@ -49,21 +50,14 @@ func (a *app) newBootstrapOfCmd(use, short, long, example string, render func(bo
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.Addresses, "relay", nil, "`HOST:PORT` of the relay's port for clients; several separated by commas")
-	flags.StringVar(&o.NodeID, "node-id", "", "`ID` of the client, unique for each client")
-	flags.StringVar(&o.Cluster, "node-cluster", "", "cluster `NAME` of the client, from which the default rule computes the aggregation key")
-	flags.StringVar(&o.Locality.Region, "region", "", "`REGION` of the client")
-	flags.StringVar(&o.Locality.Zone, "zone", "", "`ZONE` of the client")
-	flags.StringVar(&o.Locality.SubZone, "sub-zone", "", "`SUBZONE` of the client")
-	flags.BoolVar(&o.TLS.On, "tls", false, "use TLS, and verify the relay with the CA certificates of the client's system or of --ca")
-	flags.StringVar(&o.TLS.CAFile, "ca", "", "`FILE` on the client with the CA certificates that verify the relay; enables TLS")
-	flags.StringVar(&o.TLS.CertFile, "cert", "", "`FILE` on the client with its certificate; enables TLS")
-	flags.StringVar(&o.TLS.KeyFile, "cert-key", "", "`FILE` on the client with the private key of its certificate; enables TLS")
+	addNode(flags, &o.NodeID, &o.Cluster, &o.Locality.Region, &o.Locality.Zone, &o.Locality.SubZone)
+	addTLS(flags, "", "", &o.TLS)
 	if use == "grpc" {
 		flags.StringSliceVar(&o.Features, "server-features", nil, "`LIST` of "+strings.Join(bootstrap.Features, " and ")+", separated by commas: how clients handle errors (gRFC A88)")
 	}
 	if use == "envoy" {
-		flags.StringVar(&variant, "variant", "delta", "xDS `VARIANT` of the Envoy: delta or sotw")
-		flags.StringVar(&o.TLS.ServerName, "server-name", "", "`NAME` in the certificates of all relays (default: the host in --relay)")
+		flags.StringVar(&variant, "variant", "delta", variantUsage)
+		addServerName(flags, "", "", &o.TLS)
 	}
 	require(cmd, "relay")
 	require(cmd, "node-id")

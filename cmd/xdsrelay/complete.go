@@ -97,7 +97,7 @@ func nodesOf(node *remote) cobra.CompletionFunc {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 		defer cancel()
 		var all ops.Members
-		if _, err := node.get(ctx, "/tier/members", nil, &all); err != nil {
+		if _, err := node.get(ctx, "/tier/nodes", nil, &all); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []cobra.Completion

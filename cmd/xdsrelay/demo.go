@@ -54,7 +54,7 @@ func (a *app) newDemoCmd() *cobra.Command {
 	flags.StringVar(&cfg.Dir, "dir", "", "`DIRECTORY` of resources to serve, which the demo only watches (default: examples, which it changes)")
 	flags.IntVar(&nodes, "nodes", 1, "`NUMBER` of relays in a tier, from 2 to 9; with it, --clients is the only other flag")
 	flags.IntVar(&cfg.Clients, "clients", 200, "`NUMBER` of clients")
-	flags.DurationVar(&cfg.For, "for", 0, "stop after this time with a summary; 0 means at an interrupt")
+	flags.DurationVar(&cfg.For, "for", 0, forUsage)
 	flags.DurationVar(&cfg.Every, "every", demo.DefaultEvery, "time between two changes")
 	flags.DurationVar(&cfg.Slow, "slow", demo.DefaultSlow, "time that each tenth client needs for a response")
 	flags.StringVar(&cfg.Listen, "listen", "", "`ADDR` for xDS clients (default: a free port)")

@@ -95,7 +95,7 @@ func (a *app) dump(ctx context.Context, node *remote, out *output, query url.Val
 func dumpTable(w io.Writer, all []ops.Dumped, wide bool, now time.Time) {
 	rows := [][]string{{"TYPE", "NAME", "VERSION", "BYTES", "CHANGED", "NOTES"}}
 	for _, r := range all {
-		notes, version := r.Standing, r.Version
+		notes, version := r.State, r.Version
 		if r.Problem != "" {
 			notes += ": " + r.Problem
 		}

@@ -46,7 +46,7 @@ func (a *app) newExplainCmd() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.config, "config", "c", "", configUsage)
-	flags.StringVar(&f.node, "node-file", "", "`FILE` with the client's Node or its bootstrap, as JSON or YAML")
+	flags.StringVar(&f.node, "node-file", "", nodeFileUsage)
 	flags.StringVar(&f.peer, "peer-file", "", "`FILE` with the verified properties of the client's certificate as JSON: authenticated, spiffe_id, dns_names, …")
 	flags.StringVar(&f.spiffeID, "spiffe-id", "", "SPIFFE `ID` in the client's certificate")
 	flags.StringVar(&f.listener, "listener", "", "`NAME` of the listener that the client connects to")

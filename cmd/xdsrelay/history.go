@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,15 +19,26 @@ import (
 func (a *app) newHistoryCmd() *cobra.Command {
 	var typ, on string
 	var limit int
+	var which compared
 	cmd := &cobra.Command{
 		Use:   "history KEY",
-		Short: "Show the last updates of a key",
-		Long: "Show the last updates of an aggregation key that changed something: time, version,\n" +
-			"number of changed resources, and source. The list is by type, newest first, as seen by\n" +
-			"the owner of the key; cache.history sets its length. Equal content has the same digest on\n" +
-			"all nodes and at all times, so a rollback shows an earlier digest.",
+		Short: "Show the last updates of a key, and what they changed",
+		Long: "Show the last updates of an aggregation key that changed something: number, version,\n" +
+			"changed resources with the first names, and source. The list is by type, newest first, as\n" +
+			"seen by the owner of the key; cache.history sets its length. Each node counts updates for\n" +
+			"itself. VERSION is the version that the control plane gave to the update, or, if it gave\n" +
+			"none, the one that SotW clients get. Equal content has the same digest on all nodes and at\n" +
+			"all times, so a rollback shows an earlier digest.\n\n" +
+			"With --show, show which fields an update changed. With --from and --to, show how two\n" +
+			"updates differ. An update is a number from the list, or a version, digest, or its first 8\n" +
+			"or more characters; a version selects its update of each type. With --show, 'last' is the\n" +
+			"newest update. Secrets are never shown: a secret that differs is named by its path. Fields\n" +
+			"need the previous contents, which a node keeps within limits.max_history_size, and never\n" +
+			"for secrets (SDS).",
 		Example: "  xdsrelay history shop/eu\n" +
-			"  xdsrelay history shop/eu --type CDS -n 3 -o json",
+			"  xdsrelay history shop/eu --type CDS -n 3 -o json\n" +
+			"  xdsrelay history shop/eu --show 12\n" +
+			"  xdsrelay history shop/eu --from v41 --to v42",
 		Args: one("KEY", keysHint),
 	}
 	node := a.addAdmin(cmd)
@@ -34,6 +46,7 @@ func (a *app) newHistoryCmd() *cobra.Command {
 	cmd.Flags().StringVar(&typ, "type", "", typeUsage)
 	cmd.Flags().StringVar(&on, "node", "", nodeUsage)
 	cmd.Flags().IntVarP(&limit, "limit", "n", 0, "only the newest `N` updates of each type; 0 means all")
+	which.add(cmd)
 	a.completeKeys(cmd, node)
 	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
 		if err := errors.Join(out.check(), checkType(typ)); err != nil {
@@ -41,6 +54,9 @@ func (a *app) newHistoryCmd() *cobra.Command {
 		}
 		if limit < 0 {
 			return usageError{fmt.Errorf("--limit: got %d, expected at least 1, or 0 for all", limit)}
+		}
+		if which.set() {
+			return a.showChanges(cmd, node, out, url.Values{"key": args, "node": {on}, "type": {typ}}, &which)
 		}
 		var h ops.History
 		if _, err := node.get(cmd.Context(), "/api/v1/history", url.Values{"key": args}, &h); err != nil {
@@ -102,19 +118,19 @@ func pickHistory(h *ops.History, on string) (*ops.NodeHistory, error) {
 
 // sources say in a table where an update came from.
 var sources = map[string]string{
-	"origin": "upstream", "owner": "owner", "restored": "last known good",
+	"upstream": "upstream", "owner": "owner", "restored": "last known good",
 	"expired": "TTL expired", "kept": "kept for references", "released": "removals approved",
 }
 
 func printHistory(w io.Writer, h *ops.NodeHistory, wide bool, now time.Time) {
-	header := []string{"TYPE", "AGE", "TIME", "VERSION", "DIGEST", "ADDED", "CHANGED", "REMOVED", "RESOURCES", "SOURCE"}
+	header := []string{"UPDATE", "TYPE", "AGE", "VERSION", "DIGEST", "ADDED", "CHANGED", "REMOVED", "RESOURCES", "SOURCE", "NAMES"}
 	if wide {
-		header = append(header, "SERVER", "GENERATION")
+		header = append(header, "TIME", "SENT VERSION", "SERVER", "GENERATION", "CONTENTS")
 	}
 	rows := [][]string{header}
 	for _, t := range h.Types {
 		for _, p := range t.Versions {
-			version, digest, from := p.Version, p.Digest, sources[string(p.Cause)]
+			version, digest, from := cmp.Or(p.ControlPlaneVersion, p.Version), p.Digest, sources[string(p.Cause)]
 			if p.Source != "" {
 				from += " " + p.Source
 			}
@@ -122,11 +138,11 @@ func printHistory(w io.Writer, h *ops.NodeHistory, wide bool, now time.Time) {
 				version, digest = shortVersion(version), shortVersion(digest)
 			}
 			row := []string{
-				t.Name, ago(now, p.At), p.At.Local().Format("2006-01-02 15:04:05.000"), version, digest,
-				fmt.Sprintf("+%d", p.Added), fmt.Sprintf("~%d", p.Changed), fmt.Sprintf("-%d", p.Removed), fmt.Sprint(p.Resources), from,
+				fmt.Sprint(p.Number), t.Name, ago(now, p.At), version, digest,
+				fmt.Sprintf("+%d", p.Added), fmt.Sprintf("~%d", p.Changed), fmt.Sprintf("-%d", p.Removed), fmt.Sprint(p.Resources), from, changedNames(&p, wide),
 			}
 			if wide {
-				row = append(row, p.Server, fmt.Sprint(p.Generation))
+				row = append(row, p.At.Local().Format("2006-01-02 15:04:05.000"), p.Version, p.Server, fmt.Sprint(p.Generation), keptWords[p.Contents])
 			}
 			rows = append(rows, row)
 		}

@@ -25,7 +25,7 @@ func (a *app) newLogLevelCmd() *cobra.Command {
 			"level of their own. Levels are debug, info, warn and error. A change lasts until the\n" +
 			"configuration changes or the node exits.",
 		Example: "  xdsrelay log-level\n" +
-			"  xdsrelay log-level origin=debug\n" +
+			"  xdsrelay log-level upstream=debug\n" +
 			"  xdsrelay log-level warn clients=info",
 	}
 	node := a.addAdmin(cmd)

@@ -34,7 +34,7 @@ func (a *app) newNodesCmd() *cobra.Command {
 			return err
 		}
 		var all admin.NodesNow
-		raw, _, err := node.call(cmd.Context(), http.MethodGet, "/tier/members", nil, nil, &all)
+		raw, _, err := node.call(cmd.Context(), http.MethodGet, "/tier/nodes", nil, nil, &all)
 		if err != nil {
 			return err
 		}

@@ -47,31 +47,3 @@ func (a *app) newReloadCmd() *cobra.Command {
 	})
 	return cmd
 }
-
-// newReconnectCmd makes a node retry its control planes.
-func (a *app) newReconnectCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "reconnect",
-		Short: "Make a node retry its control planes now",
-		Long: "Make a node retry its control planes now. While a control plane is unreachable, the\n" +
-			"backoff between attempts grows up to backoff.max of the upstream; this command ends the\n" +
-			"current backoff and resets it. Working streams stay open. The command is about one\n" +
-			"node: run it for each node of a tier. 'xdsrelay status' and /debug/origin on the admin\n" +
-			"port show when the next attempt is due.",
-		Args: cobra.NoArgs,
-	}
-	node := a.addAdmin(cmd)
-	out := addOutput(cmd, asTable)
-	cmd.RunE = a.action(func(cmd *cobra.Command, _ []string) error {
-		if err := out.check(); err != nil {
-			return err
-		}
-		var r admin.Reconnecting
-		raw, _, err := node.call(cmd.Context(), http.MethodPost, "/reconnect", nil, nil, &r)
-		if err != nil {
-			return err
-		}
-		return out.print(a.stdout, view{data: raw, names: []string{r.Node}, table: text(r.String())})
-	})
-	return cmd
-}

@@ -99,7 +99,7 @@ func (a *app) newRemovalsApproveCmd() *cobra.Command {
 			return err
 		}
 		var done admin.Released
-		raw, _, err := node.call(cmd.Context(), http.MethodPost, "/release", url.Values{ops.ParamKey: args}, nil, &done)
+		raw, _, err := node.call(cmd.Context(), http.MethodPost, "/removals/approve", url.Values{ops.ParamKey: args}, nil, &done)
 		if err != nil {
 			return err
 		}

@@ -22,9 +22,10 @@ type statusFlags struct {
 	rowFlags
 
 	key, node, state, typ string
-	resources             bool
+	resources, events     bool
 	failOn                string
 	wait                  bool
+	version               string
 	timeout               time.Duration
 	watch                 bool
 	interval              time.Duration
@@ -55,20 +56,30 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"and the warnings of the tier.\n\n" +
 			"With CLIENT, which is a node ID or its beginning, show all details of one client, with\n" +
 			"the names of missing resources.\n\n" +
+			"With CLIENT and --events, show the last events of the client on all nodes: connects,\n" +
+			"responses and their answers, waits of a second or more, and why streams ended. They\n" +
+			"outlast the connection: nodes keep them for an hour after a client has left, within\n" +
+			"8 MiB. limits.max_client_events_size sets how many there are.\n\n" +
 			"A polling client (REST, variant rest) acknowledges a version with its next poll. If the\n" +
 			"next poll has an older version, the client is STALE: it rejected the newest version\n" +
 			"without a report, or did not get it. The details of the client show the number of\n" +
 			"resends. A polling client remains in the list for some time after its last poll, on\n" +
 			"the node of that poll, and for some seconds on the node before.\n\n" +
+			"With --wait --version V, wait until all selected clients have acknowledged the updates with\n" +
+			"version V of the control plane (version_info or system_version_info), or newer ones. Only\n" +
+			"types count that had an update with V. Keys that had none are waited for: select those of\n" +
+			"the deployment with --key. A node remembers the last 16 versions of each type of a key.\n\n" +
 			"With --watch, the command runs until it is interrupted (Ctrl-C). If the output is not a\n" +
 			"terminal, it appends each update to the output.",
 		Example: "  xdsrelay status\n" +
 			"  xdsrelay status envoy-7 --resources\n" +
+			"  xdsrelay status envoy-7 --events\n" +
 			"  xdsrelay status --key shop/eu --state nacked,stale -o wide\n" +
 			"  xdsrelay status --sort since --limit 10\n" +
 			"  xdsrelay status --state nacked,stale --watch\n" +
 			"  xdsrelay status --fail-on nacked\n" +
-			"  xdsrelay status --key shop/eu --wait --timeout 2m",
+			"  xdsrelay status --key shop/eu --wait --timeout 2m\n" +
+			"  xdsrelay status --wait --version v42",
 		Args: atMostOne("CLIENT"),
 	}
 	node := a.addAdmin(cmd)
@@ -79,14 +90,18 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.StringVar(&f.state, "state", "", "only clients with a type in one of these `STATES`, separated by commas; missing selects clients with missing resources")
 	flags.StringVar(&f.typ, "type", "", typeUsage)
 	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources in its subscriptions")
+	flags.BoolVar(&f.events, "events", false, "with CLIENT, show its last events instead, also after it has left")
 	flags.StringVar(&f.failOn, "fail-on", "", "exit with 1 if a client has a type in one of these `STATES` or a node does not answer; values as for --state")
 	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, none is STALE, NACKED or UNKNOWN, and no resources are missing")
+	flags.StringVar(&f.version, "version", "", "with --wait, wait until the clients have acknowledged the control plane's `VERSION` or a newer one")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, timeoutUsage)
-	flags.BoolVarP(&f.watch, "watch", "w", false, "update the output until interrupted")
+	flags.BoolVarP(&f.watch, "watch", "w", false, watchUsage)
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, intervalUsage)
 	addRows(cmd, &f.rowFlags)
 	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
 	cmd.MarkFlagsMutuallyExclusive("watch", "fail-on")
+	cmd.MarkFlagsMutuallyExclusive("events", "resources")
+	cmd.MarkFlagsMutuallyExclusive("events", "fail-on")
 	exitCodes(cmd, "success", "the command failed, --fail-on found a client, or --wait timed out", usuallyWrong)
 	a.completeNames(cmd, node)
 	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
@@ -94,11 +109,18 @@ func (a *app) newStatusCmd() *cobra.Command {
 			return err
 		}
 		if f.wait {
-			if err := a.awaitSync(cmd.Context(), node, f); err != nil {
+			await := a.awaitSync
+			if f.version != "" {
+				await = a.awaitVersion
+			}
+			if err := await(cmd.Context(), node, f); err != nil {
 				return err
 			}
 		}
 		show := func(ctx context.Context, w, notes io.Writer) error {
+			if f.events {
+				return eventsOf(ctx, w, notes, node, out, args[0])
+			}
 			if len(args) > 0 {
 				return statusOf(ctx, w, notes, node, out, args[0], f)
 			}
@@ -122,8 +144,14 @@ func (f *statusFlags) check(one bool) error {
 			return usageError{fmt.Errorf("%s selects among all clients: omit it, or omit CLIENT", of.flag)}
 		}
 	}
+	if f.version != "" && !f.wait {
+		return usageError{errVersionNeedsWait}
+	}
 	if f.resources && !one {
 		return usageError{errors.New("--resources needs a CLIENT")}
+	}
+	if f.events && !one {
+		return usageError{errors.New("--events needs a CLIENT")}
 	}
 	for _, states := range []struct{ flag, text string }{{"--state", f.state}, {"--fail-on", f.failOn}} {
 		if _, err := ops.ParseStates(states.text); states.text != "" && err != nil {
@@ -292,9 +320,9 @@ func noSuchClient(name string, found ops.Found) error {
 		if found.More {
 			b.WriteString("\n  …")
 		}
-	case len(found.Near) > 0:
+	case len(found.Similar) > 0:
 		fmt.Fprintf(&b, "no client has the name %q; did you mean:", name)
-		for _, n := range found.Near {
+		for _, n := range found.Similar {
 			fmt.Fprintf(&b, "\n  %s", printable(n))
 		}
 	default:

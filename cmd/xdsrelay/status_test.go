@@ -180,7 +180,7 @@ func TestStatusCommands(t *testing.T) {
 		{"dump shop -o table", 0, "CDS", ""},
 		{"dump none", 1, "", `no node has the key "none"`},
 		{"history shop", 0, "upstream", ""},
-		{"history shop -n 1 -o json", 0, `"cause": "origin"`, ""},
+		{"history shop -n 1 -o json", 0, `"cause": "upstream"`, ""},
 		{"history none", 1, "", `no node has the key "none"`},
 		{"top --once --interval 100ms", 0, "1 client on 1 node, 1 key: 1 SYNCED", ""},
 		{"__complete status env", 0, "envoy-1\tSYNCED shop", "Completion ended"},
@@ -222,7 +222,7 @@ func TestStatusAsksAtOnce(t *testing.T) {
 	answers := map[string]string{
 		"/api/v1/clients": `{"clients": []}`,
 		"/api/v1/client":  `{"clients": [{"name": "n"}]}`,
-		"/api/v1/live":    `{"warnings": [{"level": "error", "kind": "origin", "text": "the origin is away"}]}`,
+		"/api/v1/live":    `{"warnings": [{"level": "error", "kind": "control_plane", "text": "the control plane is away"}]}`,
 	}
 	for _, args := range [][]string{{"status"}, {"status", "n"}} {
 		var asked sync.WaitGroup
@@ -239,7 +239,7 @@ func TestStatusAsksAtOnce(t *testing.T) {
 			fmt.Fprint(w, answers[r.URL.Path])
 		}))
 		code, stdout, stderr := command(t, append(args, "--admin", node.Listener.Addr().String())...)
-		if code != 0 || !strings.Contains(stderr, "the origin is away") {
+		if code != 0 || !strings.Contains(stderr, "the control plane is away") {
 			t.Errorf("%v: %d, %s%s", args, code, stdout, stderr)
 		}
 		node.Close()

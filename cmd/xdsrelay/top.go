@@ -63,7 +63,7 @@ func (r *remote) look(ctx context.Context, last *snapshot) (*snapshot, error) {
 		query url.Values
 		into  any
 	}{
-		{"/tier/members", nil, &p.Nodes},
+		{"/tier/nodes", nil, &p.Nodes},
 		{"/api/v1/summary", nil, &p.Summary},
 		{"/api/v1/keys", nil, &keys},
 		{"/api/v1/clients", url.Values{"state": {"nacked,stale,unknown,missing"}, "limit": {mostLate}}, &page},

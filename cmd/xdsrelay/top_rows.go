@@ -29,8 +29,8 @@ func nodeRows(p *snapshot) [][]string {
 	}
 	for _, n := range p.Nodes.Nodes {
 		switch {
-		case n.State == "not ready":
-			notes[n.Name] = n.State
+		case n.State == ops.NodeNotReady:
+			notes[n.Name] = "not ready"
 		case n.Redis != nil && !n.Redis.Up && notes[n.Name] == "":
 			notes[n.Name] = "Redis unreachable"
 		}

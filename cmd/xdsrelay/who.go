@@ -140,9 +140,9 @@ func noSuchResource(name string, f *whoFlags, all *ops.Who) error {
 	if f.key != "" {
 		fmt.Fprintf(&b, ", in key %q", f.key)
 	}
-	if len(all.Near) > 0 {
+	if len(all.Similar) > 0 {
 		b.WriteString("; did you mean:")
-		for _, n := range all.Near {
+		for _, n := range all.Similar {
 			fmt.Fprintf(&b, "\n  %s", printable(n))
 		}
 	} else {

@@ -250,6 +250,18 @@ func (c *Conversation) Edit(ed *cache.Edited, wildcardAgain bool) {
 	}
 }
 
+// SendAgain makes everything due again, as if the client had asked for it once more (B35), for a type
+// that is held after a NACK, too. An unanswered response has to be answered first. A type of which
+// nothing was sent yet is unchanged.
+func (c *Conversation) SendAgain() {
+	if c.Sent == cache.Start {
+		return
+	}
+	due := c.Has(FirstAnswerDue)
+	c.restart(false)
+	c.Mark(FirstAnswerDue, due) // the client does not wait for an answer without resources
+}
+
 // restart makes everything due: the whole set is new to the client, and it waits for it (B24).
 func (c *Conversation) restart(fresh bool) {
 	c.Mark(FirstAnswerDue, true)

@@ -167,12 +167,12 @@ func TestOtherSites(t *testing.T) {
 		{"POST", "/drain", append([]string{"Sec-Fetch-Site", "cross-site", RequestHeader, "1"}, navigate...), 403},
 		{"POST", "/drain", []string{"Origin", "http://127.0.0.1:1", RequestHeader, "1"}, 403},
 		{"POST", "/drain", []string{"Content-Type", "application/x-www-form-urlencoded"}, 403},
-		{"POST", "/release?key=a", nil, 403},
-		{"POST", "/release?key=a", []string{"Sec-Fetch-Site", "same-origin", RequestHeader, "1"}, 200},
+		{"POST", "/removals/approve?key=a", nil, 403},
+		{"POST", "/removals/approve?key=a", []string{"Sec-Fetch-Site", "same-origin", RequestHeader, "1"}, 200},
 		{"GET", "/drain", []string{RequestHeader, "1"}, 405},
 		{"POST", "/reconnect", nil, 403},
 		{"GET", "/reconnect", []string{RequestHeader, "1"}, 405},
-		{"GET", "/release?key=a", []string{RequestHeader, "1"}, 405},
+		{"GET", "/removals/approve?key=a", []string{RequestHeader, "1"}, 405},
 	} {
 		if res := ask(tc.method, tc.path, tc.header...); res.code != tc.want {
 			t.Errorf("%s %s with %v: %d %s, want %d", tc.method, tc.path, tc.header, res.code, res.text, tc.want)

@@ -21,11 +21,14 @@ func (t Tier) apiPages() []page {
 		{apiPath + "summary", "", "the number of clients in each state, by type and node", t.apiSummary, nil},
 		{apiPath + "clients", apiPath + "clients?limit=100", "the clients with their state for each type, page by page", t.apiClients, ops.QueryParams()},
 		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of its name", t.apiClient, []string{paramClient, paramResources}},
+		{apiPath + "client/events", apiPath + "client/events?client=NAME", "the last events of a client on all nodes, also after it has left", t.apiClientEvents, ops.EventParams()},
 		{apiPath + "keys", "", "the keys: owner, followers, and states of their clients", t.apiKeys, ops.KeyQueryParams()},
 		{apiPath + "resource", apiPath + "resource?resource=NAME", "the keys that serve a resource, and its state on their clients", t.apiResource, ops.WhoParams()},
 		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
 		{apiPath + "compare", apiPath + "compare?kind=client&a=NAME&b=NAME", "the resources of two clients or two keys compared, without secrets", t.apiCompare, ops.CompareParams()},
 		{apiPath + "history", apiPath + "history?key=NAME", "the last updates of a key, by type", t.apiHistory, []string{ops.ParamKey}},
+		{apiPath + "history/changes", apiPath + "history/changes?key=NAME", "what an update of a key changed, or how two updates differ: fields without secrets", t.apiChanges, ops.ChangesParams()},
+		{apiPath + "version", apiPath + "version?version=VERSION", "which clients have a version of the control plane", t.apiVersion, ops.ArrivalParams()},
 		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, page by page", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},
 	}
 }
@@ -147,4 +150,34 @@ func (t Tier) keyError(ctx context.Context, err error, key string, silent []ops.
 		return err
 	}
 	return errors.New(strings.TrimSpace(t.unknownKey(ctx, key, silent)))
+}
+
+func (t Tier) apiChanges(w http.ResponseWriter, r *http.Request) {
+	q, err := ops.ParseChangesQuery(r.URL.Query())
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	changes, err := t.Model.Changes(r.Context(), q)
+	switch {
+	case errors.Is(err, ops.ErrUnknownKey), errors.Is(err, ops.ErrNoUpdate):
+		apiError(w, http.StatusNotFound, t.keyError(r.Context(), err, q.Key, changes.Silent))
+	case err != nil:
+		apiError(w, http.StatusBadRequest, err)
+	default:
+		writeJSON(w, http.StatusOK, changes)
+	}
+}
+
+func (t Tier) apiVersion(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	q, err := ops.ParseQuery(v)
+	if err == nil && v.Get(ops.ParamVersion) == "" {
+		err = errors.New("the parameter version is missing: expected ?version=VERSION")
+	}
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, t.Model.Arrival(r.Context(), v.Get(ops.ParamVersion), q))
 }

@@ -18,9 +18,11 @@ type order struct {
 // orders are all that there are.
 func orders(cfg Config) []order {
 	return []order{
-		{"/release", cfg.Tier.release, []string{ops.ParamKey}},
+		{"/removals/approve", cfg.Tier.release, []string{ops.ParamKey}},
 		{"/drain", cfg.Tier.drain, nil},
-		{"/reconnect", cfg.reconnect, nil},
+		{"/reconnect", cfg.reconnect, ops.ReconnectParams()},
+		{"/kick", cfg.order(ops.OrderKick), ops.OrderParams(ops.OrderKick)},
+		{"/resend", cfg.order(ops.OrderResend), ops.OrderParams(ops.OrderResend)},
 		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},
 		{"/config/reload", cfg.reload, nil},
 	}

@@ -46,7 +46,7 @@ func (t Tier) sideError(ctx context.Context, err *ops.SideError) error {
 	}
 	if len(t.Model.Keys(ctx, ops.KeyQuery{Key: side.Name}).Keys) > 0 {
 		text += "; it is the name of a key: compare keys instead ('xdsrelay diff --keys')"
-	} else if near := append(err.Found.Names, err.Found.Near...); len(near) > 0 {
+	} else if near := append(err.Found.Names, err.Found.Similar...); len(near) > 0 {
 		for i := range near {
 			near[i] = strconv.Quote(near[i])
 		}

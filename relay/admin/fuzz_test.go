@@ -55,7 +55,7 @@ func shownIn(header string) string {
 // everybody, and none that another web site could have made gets anything at all.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/debug/keys?key=a", "127.0.0.1:1", "", "", "1")
-	f.Add("POST", "/release", "evil.test", "http://evil.test", "", "")
+	f.Add("POST", "/removals/approve", "evil.test", "http://evil.test", "", "")
 	f.Add("POST", "//drain/..", "localhost", "null", "same-origin", "x")
 	f.Add("GET", "/readyz", "[::1%25x]", "", "cross-site", "1")
 	f.Add("CONNECT", "/debug/pprof/cmdline", "[", "://", "none", "\n")

@@ -40,8 +40,6 @@ type Config struct {
 	Check func() []string
 	// ClientStatus answers who has what, to a POST (K20).
 	ClientStatus http.Handler
-	// Reconnect makes the node try its control planes now, and returns how many it has.
-	Reconnect func() int
 	// Tier is about all nodes together.
 	Tier Tier
 	// Levels are those of the log; nil where they cannot be changed.
@@ -75,11 +73,11 @@ func pages(cfg Config) []page {
 		{"/metrics", "", "metrics in the Prometheus format", scrapes(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}), []string{paramMetric}},
 		{"/debug/keys", "", "the aggregation keys of this node: upstream state and tables", cfg.keys, []string{ops.ParamKey}},
 		{"/debug/streams", "", "the clients of this node: versions sent, acknowledged (ACK) and rejected (NACK)", cfg.streams, []string{ops.ParamKey, paramNode, paramState}},
-		{"/debug/origin", "", "the upstreams of this node, and their problems", cfg.origins, nil},
+		{"/debug/upstreams", "", "the upstreams of this node, and their problems", cfg.origins, nil},
 		{"/debug/check", "", "consistency check of the state; 500 if it fails. Reads the whole cache", cfg.check, nil},
 		{"/log", "", "the log levels, by part", cfg.logLevels, nil},
 		{"/config", "", "the active configuration: time of the last load, rejected changes, and fields that need a restart", cfg.settings, nil},
-		{"/tier/members", "", "the nodes of the tier, their states, and the warnings", v.nodes, nil},
+		{"/tier/nodes", "", "the nodes of the tier, their states, and the warnings", v.nodes, nil},
 		{"/tier/keys", "", "the keys on all nodes: owner, followers and problems", cfg.Tier.keys, []string{ops.ParamKey}},
 		{"/tier/owner", "/tier/owner?key=KEY", "the owner of a key", cfg.Tier.owner, []string{ops.ParamKey}},
 		{profiles, "", "profiles of the process, for go tool pprof", pprof.Index, []string{"debug", "gc", "seconds"}},

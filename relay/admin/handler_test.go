@@ -31,7 +31,7 @@ func testConfig() Config {
 	registry.MustRegister(gauge)
 	return Config{
 		Title: "xdsrelay v1 on <node>",
-		Ready: func() error { return nil }, Reconnect: func() int { return 2 }, Reload: func() (ops.Settings, error) { return ops.Settings{}, nil },
+		Ready: func() error { return nil }, Reload: func() (ops.Settings, error) { return ops.Settings{}, nil },
 		Keys: func() []cache.GroupInfo {
 			return []cache.GroupInfo{
 				{Key: "a", Clients: 3, Peers: 2, Connected: true, Since: time.Now().Add(-90 * time.Second), Tables: []cache.TableInfo{
@@ -51,7 +51,7 @@ func testConfig() Config {
 		Origins: func() []ops.OriginInfo {
 			return []ops.OriginInfo{
 				{Name: "default", Kind: "directory", Where: []string{"/etc/xds"}, Problems: []string{"x.json: bad"}},
-				{Name: "sds", Kind: "control plane", Where: []string{"sds:1"}, Variant: "delta", Types: []string{"Secret"}, Authorities: []string{""}, Apart: []string{"x.Y of key \"k\""}},
+				{Name: "sds", Kind: "control plane", Where: []string{"sds:1"}, Variant: "delta", Types: []string{"Secret"}, Authorities: []string{""}, SeparateTypes: []string{"x.Y of key \"k\""}},
 			}
 		},
 		ClientStatus: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +196,7 @@ n2?n1 forged  127.0.0.1:2  a    delta    ads      -      Cluster  NACKED  7     
 NODE          PEER         KEY  VARIANT  SERVICE  SINCE  TYPE     STATE   SENT  ACKED  NEWEST  NAMES  VERSION  ACKS  NACKS  LAST NACK
 n2?n1 forged  127.0.0.1:2  a    delta    ads      -      Cluster  NACKED  7     6      7       0      -        0     1      no
 `,
-		"/debug/origin": `
+		"/debug/upstreams": `
 NAME     KIND           ADDRESS   VARIANT  AUTHORITIES  TYPES
 default  directory      /etc/xds  -        -            all others
 sds      control plane  sds:1     delta    ""           Secret
@@ -224,7 +224,7 @@ func TestJSON(t *testing.T) {
 		{"/debug/keys", []string{"Accept", "application/json"}, `"key":"b"`},
 		{"/debug/keys?key=none&format=json", nil, `[]`},
 		{"/debug/streams?format=json&node=n1", nil, `"node_id":"n1"`},
-		{"/debug/origin?format=json", nil, `"problems":["x.json: bad"]`},
+		{"/debug/upstreams?format=json", nil, `"problems":["x.json: bad"]`},
 		{"/debug/check?format=json", nil, `{"ok":true,"problems":[]}`},
 	} {
 		res := ask("GET", tc.path, tc.header...)

@@ -118,32 +118,3 @@ func (d Draining) String() string {
 	}
 	return "node " + Printable(d.Node) + " is draining: it hands over its keys, closes " + streams + " over " + over.String() + ", and exits\n"
 }
-
-// Reconnecting says how many control planes a node retries now.
-type Reconnecting struct {
-	Node          string `json:"node"`
-	ControlPlanes int    `json:"control_planes"`
-}
-
-// String is the answer for people.
-func (r Reconnecting) String() string {
-	planes := strconv.Itoa(r.ControlPlanes) + " control planes"
-	if r.ControlPlanes == 1 {
-		planes = "1 control plane"
-	}
-	return "node " + Printable(r.Node) + " retries all broken streams to " + planes + " now\n"
-}
-
-// reconnect ends the backoff before the next attempts at control planes.
-func (cfg Config) reconnect(w http.ResponseWriter, r *http.Request) {
-	now := Reconnecting{cfg.Tier.Members().Self, cfg.Reconnect()}
-	switch {
-	case now.ControlPlanes == 0:
-		http.Error(w, "this node has no control plane: its upstream is a directory", http.StatusConflict)
-	case wantsJSON(r):
-		writeJSON(w, http.StatusAccepted, now)
-	default:
-		w.WriteHeader(http.StatusAccepted)
-		writeText(w, now.String())
-	}
-}

@@ -18,7 +18,7 @@ func (cfg Config) settings(w http.ResponseWriter, r *http.Request) {
 func (cfg Config) reload(w http.ResponseWriter, r *http.Request) {
 	s, err := cfg.Reload()
 	switch {
-	case err != nil && s.Refused == "": // there is nothing that could be read
+	case err != nil && s.Rejected == "": // there is nothing that could be read
 		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
 		writeSettings(w, r, http.StatusUnprocessableEntity, s)
@@ -43,13 +43,13 @@ func WriteSettings(w io.Writer, s ops.Settings) {
 	if s.File != "" {
 		from = Printable(s.File)
 	}
-	writeText(w, "active configuration: loaded at "+s.Read.UTC().Format(time.RFC3339)+" from "+from+"\n")
+	writeText(w, "active configuration: loaded at "+s.Loaded.UTC().Format(time.RFC3339)+" from "+from+"\n")
 	if len(s.Restart) > 0 {
 		writeText(w, "changed, effective after a restart: "+Printable(strings.Join(s.Restart, ", "))+"\n")
 	}
-	if s.Refused != "" {
-		writeText(w, "new configuration rejected at "+s.RefusedAt.UTC().Format(time.RFC3339)+", the active one stays:\n")
-		for line := range strings.Lines(s.Refused) {
+	if s.Rejected != "" {
+		writeText(w, "new configuration rejected at "+s.RejectedAt.UTC().Format(time.RFC3339)+", the active one stays:\n")
+		for line := range strings.Lines(s.Rejected) {
 			writeText(w, "  "+Printable(strings.TrimRight(line, "\n"))+"\n")
 		}
 	}

@@ -45,7 +45,7 @@ func TestLogLevels(t *testing.T) {
 // TestSettings: what became of the configuration is shown, and an order to read it
 // again says whether that went well.
 func TestSettings(t *testing.T) {
-	state := ops.Settings{File: "relay.yaml", Read: time.Unix(0, 0), Restart: []string{"listener.address"}}
+	state := ops.Settings{File: "relay.yaml", Loaded: time.Unix(0, 0), Restart: []string{"listener.address"}}
 	var err error
 	cfg := testConfig()
 	cfg.Settings, cfg.Reload = func() ops.Settings { return state }, func() (ops.Settings, error) { return state, err }
@@ -61,39 +61,11 @@ func TestSettings(t *testing.T) {
 	if code, text := order(); code != http.StatusConflict || !strings.Contains(text, "nowhere") {
 		t.Errorf("%d %s", code, text)
 	}
-	state.Refused, state.RefusedAt = "line 1\nline 2\x1b[2J", time.Unix(60, 0)
+	state.Rejected, state.RejectedAt = "line 1\nline 2\x1b[2J", time.Unix(60, 0)
 	if code, text := order(); code != http.StatusUnprocessableEntity || !strings.Contains(text, "  line 1\n  line 2?[2J\n") || !strings.Contains(text, "1970-01-01T00:01:00Z") {
 		t.Errorf("%d %s", code, text)
 	}
-	if a := ask(http.MethodGet, "/config?format=json"); a.code != http.StatusOK || !strings.Contains(a.text, `"refused": "line 1`) {
+	if a := ask(http.MethodGet, "/config?format=json"); a.code != http.StatusOK || !strings.Contains(a.text, `"rejected": "line 1`) {
 		t.Errorf("%d %s", a.code, a.text)
-	}
-}
-
-// TestReconnect: the order to try control planes now says how many there are, and that
-// there is none where the configuration comes from files.
-func TestReconnect(t *testing.T) {
-	cfg := testConfig()
-	given, has := 0, 2
-	cfg.Reconnect = func() int {
-		given++
-		return has
-	}
-	ask := serve(t, cfg)
-	if a := ask(http.MethodPost, "/reconnect", RequestHeader, "1"); a.code != http.StatusAccepted || !strings.Contains(a.text, "2 control planes") {
-		t.Errorf("%d %s", a.code, a.text)
-	}
-	if a := ask(http.MethodPost, "/reconnect?format=json", RequestHeader, "1"); a.code != http.StatusAccepted || !strings.Contains(a.text, `"control_planes": 2`) {
-		t.Errorf("%d %s", a.code, a.text)
-	}
-	has = 0
-	if a := ask(http.MethodPost, "/reconnect", RequestHeader, "1"); a.code != http.StatusConflict || !strings.Contains(a.text, "directory") {
-		t.Errorf("%d %s", a.code, a.text)
-	}
-	if given != 3 {
-		t.Errorf("the order was given %d times, expected 3", given)
-	}
-	if a := ask(http.MethodPost, "/reconnect"); a.code != http.StatusForbidden || given != 3 {
-		t.Errorf("without the header: %d %s", a.code, a.text)
 	}
 }

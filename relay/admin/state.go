@@ -151,7 +151,7 @@ func (cfg Config) origins(w http.ResponseWriter, r *http.Request) {
 		for _, problem := range o.Problems {
 			writeText(w, "upstream "+o.Name+": "+Printable(problem)+"\n")
 		}
-		for _, one := range o.Apart {
+		for _, one := range o.SeparateTypes {
 			writeText(w, "upstream "+o.Name+", separate stream for: "+Printable(one)+"\n")
 		}
 	}

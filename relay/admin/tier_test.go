@@ -16,6 +16,7 @@ import (
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 	"xdsrelay/relay/terms"
+	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -35,7 +36,7 @@ func testTier() Tier {
 		}},
 		{Key: "b\x1b", Owner: "n2", Nodes: []ops.NodeKey{
 			{Key: "b\x1b", Node: "n1", State: "idle", Stale: true},
-			{Key: "b\x1b", Node: "n2", State: "alone", From: "n3", Error: "gone"},
+			{Key: "b\x1b", Node: "n2", State: "fallback", From: "n3", Error: "gone"},
 		}},
 	}
 	silent := []ops.Silent{{Node: "n3", Error: "no route\n"}}
@@ -84,7 +85,7 @@ func TestTierPages(t *testing.T) {
 	cfg.Tier = testTier()
 	ask := serve(t, cfg)
 	for path, want := range map[string]string{
-		"/tier/members": `
+		"/tier/nodes": `
 NODE  STATE     CLIENTS  STREAMS  VERSION  UPTIME  SELF  PEER ADDRESS  OWNED KEYS  ERROR
 n1    ok        0        5        v1       1h0m0s  *     h1:1          0           -
 n2    draining  0        0        -        -       -     -             0           -
@@ -148,11 +149,11 @@ func TestOrders(t *testing.T) {
 		text         string
 	}{
 		{"POST", "/drain", http.StatusAccepted, "node n1 is draining: it hands over its keys, closes 7 streams over 20s, and exits\n"},
-		{"POST", "/release?key=a", http.StatusOK, "approved 2 removals of key \"a\"\nnode n3 did not answer: no route?\n"},
-		{"POST", "/release?key=one", http.StatusOK, "approved 1 removal of key \"one\"\nnode n3 did"},
-		{"POST", "/release?key=none", http.StatusOK, "no removals of key \"none\" are held back\nnode n3 did"},
-		{"POST", "/release?key=x", http.StatusNotFound, "no node has the key \"x\""},
-		{"POST", "/release", http.StatusBadRequest, "the parameter key is missing"},
+		{"POST", "/removals/approve?key=a", http.StatusOK, "approved 2 removals of key \"a\"\nnode n3 did not answer: no route?\n"},
+		{"POST", "/removals/approve?key=one", http.StatusOK, "approved 1 removal of key \"one\"\nnode n3 did"},
+		{"POST", "/removals/approve?key=none", http.StatusOK, "no removals of key \"none\" are held back\nnode n3 did"},
+		{"POST", "/removals/approve?key=x", http.StatusNotFound, "no node has the key \"x\""},
+		{"POST", "/removals/approve", http.StatusBadRequest, "the parameter key is missing"},
 		{"POST", "/tier/explain?peer=p", http.StatusOK, "rule  p\n\nowner: n1\n"},
 	} {
 		res := ask(tc.method, tc.path, RequestHeader, "1")
@@ -227,7 +228,7 @@ func modelOf(keys []ops.Key, silent []ops.Silent) *ops.Model {
 			return json.Marshal(answer)
 		},
 	}
-	local := ops.Local{Node: "n1", Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}
+	local := ops.Local{Node: "n1", Peers: func() []fanout.StreamInfo { return nil }, Places: func() map[string]tier.Place { return nil }, Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }, Orders: testOrders(func(bool) int { return 2 })}
 	return ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
 		answers[path] = h
 	})

@@ -25,10 +25,10 @@ func WriteNodes(w io.Writer, all NodesNow, wide bool, now time.Time) {
 			self = "*"
 		}
 		switch n.State {
-		case ops.NodeSilent, ops.NodeGone:
+		case ops.NodeSilent, ops.NodeDisappeared:
 			clients, streams, up, owned = "", "", "", ""
 		}
-		row := []string{n.Name, n.State, clients, streams, n.Version, up, self}
+		row := []string{n.Name, words(n.State), clients, streams, n.Version, up, self}
 		if wide {
 			row = append(row, all.Address(n.Name), owned, n.Error)
 		}
@@ -74,11 +74,14 @@ func stateOfKey(n ops.NodeKey) string {
 	case n.From == "":
 	case n.State == "follower":
 		return "follower of " + n.From
-	case n.State == "alone":
+	case n.State == "fallback":
 		return "fallback, owner " + n.From + " unreachable"
 	}
-	return n.State
+	return words(n.State)
 }
+
+// words returns a state, which is an identifier in JSON, as words for tables.
+func words(state string) string { return strings.ReplaceAll(state, "_", " ") }
 
 // NotesOfKey is what an operator should look at.
 func NotesOfKey(n ops.NodeKey) string {

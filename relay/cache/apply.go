@@ -16,7 +16,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	t.fed.Updates++
 	stream := &t.streams[by]
 	before, ignored := t.store.Sum(by), false
-	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror}
+	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror, version: u.newestVersion()}
 	if u.Differences {
 		t.demand.SendsDifferences(by)
 	}
@@ -97,6 +97,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		cause = CauseOwner
 	}
 	t.recordLocked(&change, began, cause, server)
+	t.hearLocked(&u)
 	switch {
 	case !u.Partial:
 		t.noteUnjudgedLocked(by, before.Live, began)

@@ -65,9 +65,13 @@ type Config struct {
 	MaxRemovalPercent int
 	// RemovalHold bounds how long removals are held back. 0 means until [Group.Release].
 	RemovalHold time.Duration
-	// History is how many updates a table remembers, in about 150 bytes each; see [Table.History].
+	// History is how many updates a table remembers, in about 200 bytes each and the first names that
+	// each changed; see [Table.History].
 	// Default 20; negative means none.
 	History int
+	// HistoryBytes bounds the memory of the previous contents of all keys, of which the newest are
+	// kept, as far as History reaches; see [Table.Compare]. 0 keeps none and is the default.
+	HistoryBytes int64
 	// Alarm is called when an answer removes a large share of a full-state set, whether the
 	// removals are held back or, without a removal guard, applied. It must not block. Default: no
 	// call.
@@ -124,6 +128,7 @@ type Cache struct {
 	made  time.Time
 	beat  aliveness // see Cache.Beat
 	pool  pool.Pool // of the resources of all keys
+	past  *contentStore
 
 	lastID       atomic.Uint64 // see Table.nextID
 	held         atomic.Uint64 // see RemovalsHeld
@@ -156,7 +161,7 @@ func New(cfg Config) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{cfg: cfg, step: namesPerStep, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{}), identities: make(map[owner]*Group), made: time.Now()}
+	c := &Cache{cfg: cfg, step: namesPerStep, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{}), identities: make(map[owner]*Group), made: time.Now(), past: newContentStore(cfg.HistoryBytes)}
 	c.ctx, c.close = context.WithCancelCause(context.Background())
 	return c, nil
 }

@@ -17,6 +17,8 @@ type updateTxn struct {
 	final bool
 
 	added, changed, removed uint32 // resources; see recordLocked
+	edits                   []edit // the first of them; see record
+	version                 string // the control plane's own; see recordLocked
 }
 
 // set gives name a state that clients can see.
@@ -34,10 +36,13 @@ func (u *updateTxn) set(name string, s table.State) {
 	case old == s.Res:
 	case old == nil:
 		u.added++
+		u.record(name, edAdded, nil, u.added)
 	case s.Res == nil:
 		u.removed++
+		u.record(name, edRemoved, old, u.removed)
 	default:
 		u.changed++
+		u.record(name, edChanged, old, u.changed)
 	}
 }
 

@@ -107,6 +107,9 @@ type Update struct {
 	// exactly the state that it named: with Mirror the content of its digest, otherwise all that
 	// the stream holds then, whatever its digest says.
 	System resource.SystemVersion
+	// Versions are, with Mirror, the control plane's versions of the updates that are in it, the
+	// oldest first.
+	Versions []string
 	// Mirror says that the update is from another node's cache (see [Feed.SetServer]). That node's
 	// removal guard has judged the removals. Unless Partial, Version is that of a control plane
 	// which sent exactly what the stream holds then, or empty where there is none.

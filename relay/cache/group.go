@@ -40,6 +40,8 @@ type Group struct {
 
 	lingering atomic.Int64 // bytes of names that linger; see mayLinger
 
+	recorded atomic.Uint64 // updates so far; see Past.Number
+
 	// Atomic; replaced with mu held.
 	listeners atomic.Pointer[[]*listener] // see OnChange; nil: no listeners
 
@@ -260,6 +262,7 @@ func (g *Group) endLocked() {
 	g.cache.lingering.Add(-g.lingering.Swap(0))
 	for _, t := range g.Tables() {
 		t.stopTimers()
+		t.forgetContents()
 	}
 }
 

@@ -12,7 +12,7 @@ type Cause string
 
 // The causes.
 const (
-	CauseOrigin   Cause = "origin"   // the control plane sent it
+	CauseOrigin   Cause = "upstream" // the control plane sent it
 	CauseOwner    Cause = "owner"    // the node that owns the key sent it
 	CauseRestored Cause = "restored" // it was restored from last known good (K14)
 	CauseExpired  Cause = "expired"  // TTLs expired (F5)
@@ -22,8 +22,11 @@ const (
 
 // Past summarizes a table after one update.
 type Past struct {
-	At    time.Time `json:"at"`
-	Cause Cause     `json:"cause"`
+	// Number identifies the update among all updates of the key on this node: the first is 1. Each
+	// node counts for itself, from its start.
+	Number uint64    `json:"number"`
+	At     time.Time `json:"at"`
+	Cause  Cause     `json:"cause"`
 	// Version is the one that SotW clients of the wildcard got (D7). Digest identifies the whole
 	// content of the table, and is equal on every node for equal content (K11).
 	Version string `json:"version"`
@@ -36,6 +39,15 @@ type Past struct {
 	Changed   int `json:"changed"`
 	Removed   int `json:"removed"`
 	Resources int `json:"resources"`
+	// AddedNames, ChangedNames and RemovedNames are the names of the first of them, at most 10 each.
+	AddedNames   []string `json:"added_names,omitempty"`
+	ChangedNames []string `json:"changed_names,omitempty"`
+	RemovedNames []string `json:"removed_names,omitempty"`
+	// ControlPlaneVersion is the version that the control plane itself gave to the update: version_info
+	// or system_version_info. Empty if it gave none, or the update is not from it.
+	ControlPlaneVersion string `json:"control_plane_version,omitempty"`
+	// Contents says that the contents before the update are still in memory, so that it can be shown.
+	Contents bool `json:"contents,omitempty"`
 	// Source is the control_plane.identifier, Server its address; unknown ones are empty.
 	Source string `json:"source,omitempty"`
 	Server string `json:"server,omitempty"`
@@ -45,7 +57,11 @@ type Past struct {
 type past struct {
 	at                               int64 // ms of Unix time
 	cause                            Cause
+	number                           uint64
 	version                          string // empty if it is the digest
+	origin                           string // the control plane's version
+	names                            changedNames
+	contents                         *contents
 	digest, all                      resource.Digest
 	gen                              uint64
 	added, changed, removed, present uint32
@@ -56,11 +72,13 @@ type past struct {
 type history struct {
 	ring []past
 	next int // index of the oldest one, once the ring is full
+	// forgotten is the number of the newest update that is no longer in the ring; 0 for none.
+	forgotten uint64
 }
 
 // recordLocked records what an update has changed, if anything, and when it began. Content is
-// restored name by name and recorded as one update. The server is that of the stream. The cost does
-// not depend on the size of the change.
+// restored name by name and recorded as one update. The server is that of the stream. Of the change
+// a bounded part is recorded.
 func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server string) {
 	limit := t.group.cache.cfg.History
 	if u.added+u.changed+u.removed == 0 || limit <= 0 || t.group.private {
@@ -70,19 +88,42 @@ func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server str
 	p := past{
 		at: at.UnixMilli(), cause: cause, digest: digest, version: t.wildOriginVersionLocked(), all: t.store.All(), gen: t.store.Gen(),
 		added: u.added, changed: u.changed, removed: u.removed, present: uint32(t.store.Live()), source: t.streams[u.by].source, server: server,
+		origin: u.version,
 	}
-	h := &t.history
-	if last := h.newest(); last != nil && cause == CauseRestored && last.cause == cause {
+	h, hasContents := &t.history, t.keeps && hasContents(u.edits)
+	if last := h.newest(); last != nil && cause == CauseRestored && last.cause == cause && !hasContents {
 		p.added, p.changed, p.removed = p.added+last.added, p.changed+last.changed, p.removed+last.removed
+		p.number, p.names, p.contents = last.number, last.names, last.contents
+		if len(p.names.of(edAdded)) < namesPerUpdate {
+			p.names = firstNames(append(p.names.edits(), u.edits...))
+		}
 		*last = p
 		return
+	}
+	p.number, p.names = t.group.recorded.Add(1), firstNames(u.edits)
+	if hasContents {
+		p.contents = &contents{table: t, edits: u.edits}
+		t.group.cache.past.add(p.contents)
 	}
 	if len(h.ring) < limit {
 		h.ring = append(h.ring, p)
 		return
 	}
-	h.ring[h.next] = p
+	old := &h.ring[h.next]
+	h.forgotten = old.number
+	t.group.cache.past.release(old.contents)
+	*old = p
 	h.next = (h.next + 1) % limit
+}
+
+// forgetContents forgets the previous contents of the table, whose group has ended.
+func (t *Table) forgetContents() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keeps = false
+	for i := range t.history.ring {
+		t.group.cache.past.release(t.history.ring[i].contents)
+	}
 }
 
 func (h *history) newest() *past {
@@ -104,7 +145,10 @@ func (t *Table) History() []Past {
 		one := Past{
 			At: time.UnixMilli(p.at), Cause: p.cause, Version: p.version, Digest: p.all.Hex(), Generation: p.gen,
 			Added: int(p.added), Changed: int(p.changed), Removed: int(p.removed), Resources: int(p.present), Source: p.source, Server: p.server,
+			Number: p.number, ControlPlaneVersion: p.origin,
 		}
+		one.AddedNames, one.ChangedNames, one.RemovedNames = slices.Sorted(slices.Values(p.names.of(edAdded))), slices.Sorted(slices.Values(p.names.of(edChanged))), slices.Sorted(slices.Values(p.names.of(edRemoved)))
+		_, one.Contents = t.group.cache.past.read(p.contents)
 		if one.Version == "" {
 			one.Version = p.digest.Hex()
 		}

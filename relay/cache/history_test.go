@@ -38,7 +38,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%q, expected %q", got, want)
 		}
 	}
-	expect("origin +1 ~1 -1 =2", "origin +2 ~0 -0 =2")
+	expect("upstream +1 ~1 -1 =2", "upstream +2 ~0 -0 =2")
 	past := table.History()[0]
 	if past.Version != "v3" || past.Source != "istiod" || past.Server != "10.0.0.1:18000" || past.At.Before(before) || past.Digest != table.Digest().Digest.Hex() || past.Generation != table.Digest().Generation {
 		t.Errorf("%+v", past)
@@ -48,9 +48,9 @@ func TestHistory(t *testing.T) {
 		t.Errorf("without a version of the origin: %+v, the table's is %s", past, table.Digest().Version)
 	}
 	w.remove(clusters, "c", "nothing of that name")
-	expect("origin +0 ~0 -1 =1", "origin +0 ~1 -0 =2", "origin +1 ~1 -1 =2")
+	expect("upstream +0 ~0 -1 =1", "upstream +0 ~1 -0 =2", "upstream +1 ~1 -1 =2")
 	w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("d", "1")}, Mirror: true})
-	expect("owner +1 ~0 -0 =2", "origin +0 ~0 -1 =1", "origin +0 ~1 -0 =2")
+	expect("owner +1 ~0 -0 =2", "upstream +0 ~0 -1 =1", "upstream +0 ~1 -0 =2")
 }
 
 // TestSourceGoes: a server that does not identify itself does not get the name of the previous one,

@@ -65,7 +65,7 @@ func (g *GroupInfo) Empty() (why string) {
 type StreamInfo struct {
 	// Origin is the name of the control plane; Names says that the stream is for names only, and
 	// another one for the rest.
-	Origin string `json:"origin"`
+	Origin string `json:"upstream"`
 	Names  bool   `json:"names,omitempty"`
 	// Wanted says that the stream has demand.
 	Wanted    bool      `json:"wanted"`

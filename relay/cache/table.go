@@ -30,11 +30,15 @@ type Table struct {
 	errored notes.Errored // see errored.go
 	fed     Stats
 	history history
+	heard   heard // see versions.go
+	keeps   bool  // previous contents are recorded; see keepsContents
 	// rejected holds, by canonical name, the problems of names whose newest copies could not be
 	// used. It is nil until there is one.
 	rejected map[string]*Problem
 
 	updates recentUpdates // guarded by mu
+
+	pastBytes atomic.Int64 // of the previous contents; see contentStore
 
 	// Guarded by mu: what clients are sent without a change of a resource; see resource_error.go.
 	ttlTimer *time.Timer      // fires at the first deadline
@@ -89,6 +93,7 @@ func newTable(g *Group, t *resource.Type) *Table {
 		waiting: make(map[*Subscription]struct{}),
 		woken:   make(map[*Subscription]struct{}),
 	}
+	made.keeps = made.keepsContents()
 	made.demand = made.newDemand()
 	made.store = table.New(t, n, func(name string) bool { return made.demand.Get(name) != nil })
 	made.mu.Within(lockPlace(t.URL))
@@ -238,7 +243,7 @@ func (t *Table) emptyLocked(e *table.Entry) {
 
 // bytesLocked estimates the memory of the content and the interest.
 func (t *Table) bytesLocked() int64 {
-	return t.store.Bytes() + t.demand.Bytes() + t.notes.Bytes() + t.errored.Bytes()
+	return t.store.Bytes() + t.demand.Bytes() + t.notes.Bytes() + t.errored.Bytes() + t.pastBytes.Load()
 }
 
 const (

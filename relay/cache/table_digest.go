@@ -91,9 +91,10 @@ func (g *Group) listenLocked(edit func([]*listener) []*listener) {
 	g.listeners.Store(&all)
 }
 
-// changed calls the listeners; see [Group.OnChange]. No lock may be held but one that is locked
+// changed calls the listeners; see [Group.OnChange]. It also bounds the previous contents. No lock may be held but one that is locked
 // before all of this package.
 func (g *Group) changed() {
+	g.cache.past.trim(g.cache.past.limit)
 	if all := g.listeners.Load(); all != nil {
 		for _, l := range *all {
 			l.changed()

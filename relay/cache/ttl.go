@@ -108,6 +108,7 @@ func (t *Table) expireTTLsLocked(now time.Time, woken map[*Subscription]struct{}
 			all.by = h.Stream
 			all.changed += u.changed // if another stream has a copy
 			all.removed += u.removed
+			all.edits = append(all.edits, u.edits...)
 		}
 	}
 	t.recordLocked(&all, now, CauseExpired, "")

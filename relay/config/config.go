@@ -225,7 +225,7 @@ type Cache struct {
 	// that is further behind receives the full state. At least 1.
 	Tombstones int `yaml:"tombstones" range:"1.." level:"expert"`
 	// The number of updates that each type of a key remembers for 'xdsrelay history',
-	// about 150 bytes each. From 0, which means none, to 10000.
+	// about 200 bytes each and up to 30 names. From 0, which means none, to 10000.
 	History int `yaml:"history" range:"0..10000"`
 }
 

@@ -78,11 +78,20 @@ type Limits struct {
 	// recently used key. Keys with clients are never evicted. 0B means that no idle key
 	// is kept.
 	MaxIdleKeysSize Size `yaml:"max_idle_keys_size" range:"0B.."`
+	// The total size of previous contents of resources, for 'xdsrelay history --show'.
+	// When exceeded, the relay drops the oldest of all keys; their names stay in the
+	// history. Secrets are never kept. 0B keeps no previous contents.
+	MaxHistorySize Size `yaml:"max_history_size" range:"0B.."`
 	// The total size of encoded responses that clients share. At least 1MiB.
 	MaxEncodedSize Size `yaml:"max_encoded_size" range:"1MiB..1048576GiB" level:"expert"`
 	// The total size of encoded REST responses that polling clients share. At least
 	// 1MiB.
 	MaxRESTCacheSize Size `yaml:"max_rest_cache_size" range:"1MiB..1048576GiB" level:"expert"`
+	// The events that the relay keeps of each stream for 'xdsrelay status CLIENT
+	// --events', such as responses and their answers: the newest ones in this size. A
+	// stream with few events uses less. Those of clients that have left are kept for an
+	// hour, in at most 8MiB for all. From 256B to 16KiB, or 0B for no events.
+	MaxClientEventsSize Size `yaml:"max_client_events_size" range:"0B|256B..16KiB" level:"expert"`
 	// Connections of other nodes of the tier, which count toward no other limit. Each
 	// node opens one or two.
 	MaxPeerConnections int `yaml:"max_peer_connections" range:"0.." change:"live" level:"expert"`
@@ -119,8 +128,10 @@ func defaultLimits() Limits {
 		NewStreamsSyncTime:        10 * time.Second,
 		MaxMemoryPercent:          80,
 		MaxIdleKeysSize:           256 << 20,
+		MaxHistorySize:            16 << 20,
 		MaxEncodedSize:            256 << 20,
 		MaxRESTCacheSize:          64 << 20,
+		MaxClientEventsSize:       512,
 		MaxPeerConnections:        10_000,
 		MaxPeerStreams:            500_000,
 	}

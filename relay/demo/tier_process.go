@@ -146,7 +146,7 @@ func (n *relayProcess) ask(path string, into any) error {
 // members is how many relays it knows, itself among them.
 func (n *relayProcess) members() int {
 	var now admin.NodesNow
-	if n.ask("/tier/members", &now) != nil {
+	if n.ask("/tier/nodes", &now) != nil {
 		return 0
 	}
 	return len(now.Members.Members)

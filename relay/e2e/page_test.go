@@ -134,11 +134,11 @@ func TestLivePage(t *testing.T) {
 	}
 	step(t, "a bad configuration is shown, and that it is mended", func() error {
 		s.configure("log: {lvl: info}")
-		if err := b.do(view("#/config"), sees("Node relay-b rejected its new configuration", ".alert"), sees("lvl", ".alert pre"), sees("new one refused", "main table")); err != nil {
+		if err := b.do(view("#/config"), sees("Node relay-b rejected its new configuration", ".alert"), sees("lvl", ".alert pre"), sees("new configuration rejected", "main table")); err != nil {
 			return err
 		}
 		s.configure("log: {level: warn}")
-		return b.do(sees("as written", "main table"))
+		return b.do(sees("active", "main table"))
 	})
 	step(t, "a hidden page asks for nothing", func() error { return b.do(view("#/"), order{"do": "quiet"}) })
 	step(t, "a node that has died is shown", func() error {
@@ -147,7 +147,7 @@ func TestLivePage(t *testing.T) {
 	})
 	step(t, "a page whose node has died says so, and comes back", func() error {
 		s.procs["a"].kill()
-		if err := b.do(sees("The node does not answer", "#trouble"), sees("What is shown is as of", "#trouble"), sees("old", "#fresh"), sees("relay-c", "main table")); err != nil {
+		if err := b.do(sees("The node does not answer", "#trouble"), sees("The page shows the state of", "#trouble"), sees("old", "#fresh"), sees("relay-c", "main table")); err != nil {
 			return err
 		}
 		n := s.nodes["a"]

@@ -205,7 +205,7 @@ func (s *tier) eventually(condition func() error) error {
 
 // members asks the node's admin address who is there, by name.
 func (n relayNode) members(ctx context.Context) ([]string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+"/tier/members", http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+"/tier/nodes", http.NoBody)
 	if err != nil {
 		return nil, err
 	}

@@ -71,8 +71,10 @@ func (d *differ) bodies(from, to *resource.Resource) error {
 	switch {
 	case !a.exists() && !b.exists():
 	case !a.exists():
+		d.single = true
 		d.message("", b.cleared(), b, 0)
 	case !b.exists():
+		d.single = true
 		d.message("", a, a.cleared(), 0)
 	default:
 		d.message("", a, b, 0)
@@ -98,6 +100,7 @@ func (d *differ) body(r *resource.Resource) (m pair, err error) {
 }
 
 func (d *differ) envelopes(from, to *resource.Resource) error {
+	d.single = false
 	a, err := d.envelope(from)
 	if err != nil {
 		return err

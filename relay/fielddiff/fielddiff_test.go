@@ -103,8 +103,8 @@ func TestOf(t *testing.T) {
 		`metadata.filterMetadata["envoy.lb"]["zone"] changed "a" -> "b"`)
 	check(t, "map keys", cluster(func(c *clusterv3.Cluster) { c.Metadata = labels("zone", "a") }), cluster(func(c *clusterv3.Cluster) { c.Metadata = labels("rack", "a") }),
 		`metadata.filterMetadata["envoy.lb"]["rack"] added  -> "a"`, `metadata.filterMetadata["envoy.lb"]["zone"] removed "a" ->`)
-	check(t, "new resource", nil, none, `name changed "" -> "c"`, `connectTimeout added  -> "1s"`)
-	check(t, "removed resource", none, nil, `name changed "c" -> ""`, `connectTimeout removed "1s" ->`)
+	check(t, "new resource", nil, none, `name added  -> "c"`, `connectTimeout added  -> "1s"`)
+	check(t, "removed resource", none, nil, `name removed "c" ->`, `connectTimeout removed "1s" ->`)
 	check(t, "nothing", nil, nil)
 	check(t, "other type", none, res(t, &routev3.RouteConfiguration{Name: "c"}),
 		` changed {"@type":"type.googleapis.com/envoy.config.cluster.v3.Cluster","name":"c","connectTimeout":"1s"} -> {"@type":"type.googleapis.com/envoy.config.route.v3.RouteConfiguration","name":"c"}`[1:])

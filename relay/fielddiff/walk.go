@@ -28,6 +28,7 @@ type differ struct {
 	Diff
 	limit    int
 	redactor redact.Redactor
+	single   bool // one version does not exist: all of the other is added or removed
 }
 
 // report adds a difference. The values are rendered only if there is room for it.
@@ -147,7 +148,7 @@ func (d *differ) fields(path string, a, b pair, depth int) {
 			d.list(at, f, a, b, depth)
 		case had && has && f.Message() != nil:
 			d.message(at, d.sub(f, a, b, true), d.sub(f, a, b, false), depth+1)
-		case had != has && (f.HasPresence() || f.Message() != nil):
+		case had != has && (d.single || f.HasPresence() || f.Message() != nil):
 			d.one(at, f, x, y, had)
 		default:
 			d.report(at, Changed, text(f, x), text(f, y))

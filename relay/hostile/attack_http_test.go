@@ -143,10 +143,10 @@ func otherSites(t *testing.T, s *stage) {
 	}{
 		{"/drain", nil},
 		{"/drain", []string{"Content-Type", "text/plain", "Origin", "http://evil.example"}},
-		{"/release?key=" + theKey, []string{"Content-Type", "application/x-www-form-urlencoded"}},
+		{"/removals/approve?key=" + theKey, []string{"Content-Type", "application/x-www-form-urlencoded"}},
 		{"/tier/explain", []string{"Origin", "null"}},
 		{"/drain", []string{"Host", "evil.example", "X-Xdsrelay-Request", "1"}},
-		{"/release?key=" + theKey, []string{"Host", "evil.example:19000", "X-Xdsrelay-Request", "1"}},
+		{"/removals/approve?key=" + theKey, []string{"Host", "evil.example:19000", "X-Xdsrelay-Request", "1"}},
 		{"/client_status", []string{"Host", "evil.example"}},
 	} {
 		if got, text := post(t, url+tc.path, strings.NewReader("{}"), tc.header...); got != http.StatusForbidden && got != http.StatusNotFound {

@@ -198,7 +198,7 @@ func ordersOfSites(t *testing.T, s *stage) {
 		"", "Origin: https://evil.example\r\n", "Origin: null\r\n", "Sec-Fetch-Site: cross-site\r\n", "Content-Type: text/plain\r\n",
 		"Origin: https://evil.example\r\nX-Xdsrelay-Request: 1\r\n", "Sec-Fetch-Site: same-site\r\nX-Xdsrelay-Request: 1\r\n",
 	} {
-		for _, path := range []string{"/drain", "/release?key=" + theKey} {
+		for _, path := range []string{"/drain", "/removals/approve?key=" + theKey} {
 			if code, text := s.raw(t, httpRequest("POST", path, auth+headers+"Content-Length: 0\r\n")); code != http.StatusForbidden && code != http.StatusNotFound {
 				t.Errorf("POST %s with %q: %d %s", path, headers, code, text)
 			}

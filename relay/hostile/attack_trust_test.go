@@ -107,7 +107,7 @@ func brokenFiles(t *testing.T, v *vault) {
 	c.WaitHeld(t, xdstest.RuntimeType, "rt")
 	var shown string
 	xdstest.Eventually(t, "an error for each file", func() bool {
-		shown = v.get(t, "/debug/origin")
+		shown = v.get(t, "/debug/upstreams")
 		for name := range files {
 			if !strings.Contains(shown, name) {
 				return v.dead()
@@ -216,7 +216,7 @@ func foreignWriter(t *testing.T, v *vault) {
 	d.Subscribe(xdstest.ClusterType)
 	xdstest.Eventually(t, "the other node to serve", func() bool { return len(d.Held(xdstest.ClusterType)) == spec.Clusters })
 	d.Close()
-	if text := v.get(t, "/tier/members?format=json"); strings.Contains(text, server.Addr()) {
+	if text := v.get(t, "/tier/nodes?format=json"); strings.Contains(text, server.Addr()) {
 		t.Errorf("a stranger is a member: %s", text)
 	}
 	server.CheckAlone(t)

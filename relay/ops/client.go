@@ -82,7 +82,7 @@ type Type struct {
 	// in a row it was told Version again and came back without it: it rejects that, which
 	// most such clients do not say, or the answers do not arrive.
 	Has  string `json:"has_version,omitempty"`
-	Told uint32 `json:"told_in_vain,omitempty"`
+	Told uint32 `json:"unacked_resends,omitempty"`
 	// Resources are told only where that is asked for; Omitted is how many more there
 	// are.
 	Resources []Resource `json:"resources,omitempty"`

@@ -142,9 +142,6 @@ type SideError struct {
 func (e *SideError) Error() string { return e.err.Error() }
 func (e *SideError) Unwrap() error { return e.err }
 
-// ErrNoClient is returned where no client has a name.
-var ErrNoClient = errors.New("no client has this name")
-
 // Compare compares two clients or two keys.
 func (f *Model) Compare(ctx context.Context, q CompareQuery) (Comparison, error) {
 	out := Comparison{Types: []ComparedType{}, Differences: []Compared{}, Silent: []Silent{}}

@@ -14,6 +14,8 @@
 // By topic:
 //
 //	clients       client.go, state.go, query.go, local.go, sums.go, rejections.go, diff.go, near.go
+//	events        events.go, event.go
+//	orders        orders.go
 //	keys          keys.go, key_query.go, dump.go, history.go, names.go
 //	updates       updates.go, progress.go
 //	nodes         node.go, members.go, quiet.go, strays.go, clocks.go, live.go, warnings.go

@@ -34,10 +34,10 @@ type Dumped struct {
 	Version string    `json:"version"`
 	Changed time.Time `json:"changed,omitzero"`
 	Bytes   int       `json:"bytes"`
-	// Standing says what is wrong with it: it is the last good copy of one that was
-	// rejected, or that the origin answers for with an error. Problem says why.
-	Standing string `json:"standing,omitempty"`
-	Problem  string `json:"problem,omitempty"`
+	// State is REJECTED for the last good copy of a resource whose newest version the relay
+	// rejected, and ERROR if the control plane answers with an error. Problem says why.
+	State   string `json:"state,omitempty"`
+	Problem string `json:"problem,omitempty"`
 	// Resource is the resource as JSON, without what must not be shown.
 	Resource json.RawMessage `json:"resource,omitempty"`
 }
@@ -45,8 +45,8 @@ type Dumped struct {
 // dumpBytes is how much a part of a dump holds, beside its last resource.
 const dumpBytes = 1 << 20
 
-// standings are those that are worth a word.
-var standings = map[cache.Standing]string{cache.Rejected: "REJECTED", cache.Failed: "ERROR"}
+// dumpStates are the states of resources with problems.
+var dumpStates = map[cache.Standing]string{cache.Rejected: "REJECTED", cache.Failed: "ERROR"}
 
 // place is where a part of a dump ends.
 type place struct {
@@ -87,7 +87,7 @@ func (l Local) dump(key, typeURL string, after place) *Dump {
 }
 
 func dumpOf(url string, i cache.NameInfo) Dumped {
-	d := Dumped{URL: url, Name: i.Name, Version: i.Version, Changed: i.Changed, Bytes: i.Resource.Size(), Standing: standings[i.Standing]}
+	d := Dumped{URL: url, Name: i.Name, Version: i.Version, Changed: i.Changed, Bytes: i.Resource.Size(), State: dumpStates[i.Standing]}
 	if i.Problem != nil {
 		d.Problem = i.Problem.Message
 	}

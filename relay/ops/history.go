@@ -27,6 +27,9 @@ type NodeHistory struct {
 	Types []TypeHistory `json:"types"`
 }
 
+// Past summarizes a table after one update.
+type Past = cache.Past
+
 // TypeHistory are the newest updates of a type, the newest first.
 type TypeHistory struct {
 	URL      string       `json:"type_url"`

@@ -32,8 +32,8 @@ type Key struct {
 type NodeKey struct {
 	Key  string `json:"key"`
 	Node string `json:"node"`
-	// State is from where the node gets it: as the owner, as a follower of From, alone
-	// since From cannot be asked, for peers that take it for the owner, or idle.
+	// State is the source of the key for the node: owner, follower of From, fallback because From
+	// is unreachable, for_peers that consider the node the owner, or idle.
 	State string    `json:"state"`
 	From  string    `json:"from,omitempty"`
 	Since time.Time `json:"since,omitzero"`
@@ -113,7 +113,7 @@ func (l Local) KeySums() (sums KeySums) {
 		case state == tier.Follower:
 			sums.Follower++
 		case state == tier.Alone:
-			sums.Alone++
+			sums.Fallback++
 		case state == tier.ForPeers:
 			sums.ForPeers++
 		default:

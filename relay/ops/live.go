@@ -10,8 +10,8 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// Live is a tier at a glance. It holds no time that passes while nothing happens, so
-// that an answer is the same as the one before as long as nothing has changed.
+// Live is a tier at a glance. It holds no running time, so that an answer is the same as the one
+// before as long as nothing changes.
 type Live struct {
 	Title string     `json:"title"`
 	Self  string     `json:"self"`
@@ -19,11 +19,11 @@ type Live struct {
 	// Clients are those of all nodes that answered.
 	Clients Summary  `json:"clients"`
 	Updates []Update `json:"updates"`
-	// Took is how long updates took to the clients of all nodes that answered.
-	Took series.Took `json:"took"`
-	// Traffic is what went in and out since the nodes were started.
-	Traffic series.Totals `json:"traffic"`
-	Origins []OriginInfo  `json:"origins"`
+	// Propagation is the time that updates took to the clients of all nodes that answered.
+	Propagation series.Took `json:"propagation"`
+	// Traffic is the traffic since the nodes started.
+	Traffic   series.Totals `json:"traffic"`
+	Upstreams []OriginInfo  `json:"upstreams"`
 	// Warnings are what an operator should look at, the worst first.
 	Warnings []Warning `json:"warnings"`
 }
@@ -33,15 +33,12 @@ type LiveNode struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
-	// State is ok, draining, "no origin", "not ready", silent, apart for one that is no
-	// member and serves clients all the same, or gone for one that went without having
-	// said so; Error says why. Differs are the sections of its configuration that differ
-	// from those of most others and should not.
+	// State is one of the states of nodes, such as [NodeOK]; Error says why. Differs are the
+	// sections of its configuration that differ from those of most others and should not.
 	State   string   `json:"state"`
 	Error   string   `json:"error,omitempty"`
 	Differs []string `json:"differs,omitempty"`
-	// Clients are unknown of one that is silent, and Streams are those that it last said
-	// it had.
+	// Clients of a silent node are unknown, and Streams are those of its last report.
 	Clients  int           `json:"clients"`
 	Streams  int           `json:"streams"`
 	States   Count         `json:"states"`
@@ -63,21 +60,21 @@ type Observed struct {
 
 // Live summarizes it.
 func (o *Observed) Live() Live {
-	l := Live{Title: o.Title, Self: o.Members.Self, Nodes: []LiveNode{}, Origins: o.Origins}
+	l := Live{Title: o.Title, Self: o.Members.Self, Nodes: []LiveNode{}, Upstreams: o.Origins}
 	var sums []Sums
 	var boards [][]Progress
 	for _, m := range o.Members.everybody() {
 		n := LiveNode{Name: m.Name, Version: m.Version, Since: m.Since, State: memberState(m), States: Count{}}
 		if slices.ContainsFunc(o.Members.Strays, func(s shard.Member) bool { return s.Name == m.Name }) {
-			n.State = NodeApart
+			n.State = NodeIsolated
 		}
 		if i := slices.IndexFunc(o.Silent, func(s Silent) bool { return s.Node == m.Name }); i >= 0 {
 			n.State, n.Error, n.Streams = NodeSilent, o.Silent[i].Error, o.Silent[i].Clients
 		}
 		if i := slices.IndexFunc(o.Answers, func(a NodeState) bool { return a.Node == m.Name }); i >= 0 {
 			a := &o.Answers[i]
-			if n.State == "ok" && a.NotReady != "" {
-				n.State, n.Error = "not ready", a.NotReady
+			if n.State == NodeOK && a.NotReady != "" {
+				n.State, n.Error = NodeNotReady, a.NotReady
 			}
 			n.Clients, n.Streams, n.States, n.Keys, n.Traffic, n.Settings = a.Sums.Clients, a.Sums.Streams, a.Sums.States, a.Keys, a.Totals, &a.Settings
 			n.Redis = a.Redis
@@ -90,7 +87,7 @@ func (o *Observed) Live() Live {
 		l.Nodes = append(l.Nodes, n)
 	}
 	for _, m := range o.Members.absent() {
-		state := NodeGone
+		state := NodeDisappeared
 		if m.Listed {
 			state = NodeSilent
 		}
@@ -98,9 +95,9 @@ func (o *Observed) Live() Live {
 	}
 	var took []series.Counts
 	for i := range o.Answers {
-		took = append(took, o.Answers[i].Took)
+		took = append(took, o.Answers[i].Propagation)
 	}
-	l.Took = series.JoinTook(took)
+	l.Propagation = series.JoinTook(took)
 	l.Clients, l.Updates = SumUp(sums, o.Silent), Updates(boards)
 	l.Warnings = o.warnings(l.Clients.Rejections)
 	return l

@@ -16,9 +16,16 @@ type Local struct {
 	Node    string
 	Clients func() []fanout.Client
 	Groups  func() []*cache.Group
+	// Peers are the streams of other nodes, which follow this one.
+	Peers func() []fanout.StreamInfo
 	// GroupInfos describe the keys, and Places says from where the node gets each.
 	GroupInfos func() []cache.GroupInfo
 	Places     func() map[string]tier.Place
+	// Events are those of clients with a node id, of open streams and of clients that have left; more
+	// says that there are further streams. Nil means that the node keeps none.
+	Events func(id string) (all []fanout.ClientEvents, more bool)
+	// Orders is what operators can have done about clients.
+	Orders Orders
 }
 
 // Part is a page of the clients of one node, by name, key and address.

@@ -13,11 +13,11 @@ import (
 type Members struct {
 	Self string `json:"self"`
 	// Heard is when that was last known to be true.
-	Heard   time.Time      `json:"heard"`
+	Heard   time.Time      `json:"last_seen"`
 	Members []shard.Member `json:"members"`
 	// Strays are nodes that answer although they are no members, as one does that cannot
 	// reach Redis; see [Strays].
-	Strays []shard.Member `json:"strays,omitempty"`
+	Strays []shard.Member `json:"isolated,omitempty"`
 	// Silent are members that did not answer when they were asked last, for whatever.
 	Silent []Silent `json:"silent,omitempty"`
 	// Missing are nodes that should be there and do not answer.

@@ -25,6 +25,9 @@ const (
 
 	askContents = "fleet/contents"
 	askBodies   = "fleet/bodies"
+	askChanges  = "fleet/changes"
+	askArrival  = "fleet/arrival"
+	askEvents   = "fleet/events"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -71,6 +74,16 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 	}, paramResource, paramType)
 	handle(askContents, func(_ context.Context, v url.Values) (any, error) { return local.answerContents(v) }, paramName, ParamKey, paramPeer, paramType, paramAfter)
 	handle(askBodies, func(_ context.Context, v url.Values) (any, error) { return local.answerBodies(v) }, ParamKey, paramResource)
+	handle(askChanges, func(_ context.Context, v url.Values) (any, error) { return local.answerChanges(v) }, ChangesParams()...)
+	handle(askArrival, func(_ context.Context, v url.Values) (any, error) {
+		q, err := ParseQuery(v)
+		if err != nil {
+			return nil, err
+		}
+		return local.arrival(v.Get(ParamVersion), q), nil
+	}, ArrivalParams()...)
+	handle(askEvents, func(_ context.Context, v url.Values) (any, error) { return local.answerEvents(v) }, paramName, paramLimit)
+	local.takeOrders(handle)
 	return &Model{local: local, nodes: nodes}
 }
 
@@ -139,9 +152,9 @@ type Found struct {
 	// Names are those that begin so, where there are several and none is the name
 	// itself; and otherwise those that are near, where there are none. More says that
 	// there are further ones.
-	Names []string `json:"names,omitempty"`
-	Near  []string `json:"near,omitempty"`
-	More  bool     `json:"more,omitempty"`
+	Names   []string `json:"names,omitempty"`
+	Similar []string `json:"similar,omitempty"`
+	More    bool     `json:"more,omitempty"`
 	// Silent are the nodes that did not answer: the client may be there.
 	Silent []Silent `json:"silent"`
 }
@@ -182,7 +195,7 @@ func (f *Model) Find(ctx context.Context, name string, resources int) (Found, er
 	case len(found.Names) > mostNames:
 		found.Names, found.More = found.Names[:mostNames], true
 	case len(found.Names) == 0:
-		found.Near = f.near(ctx, name, found.Silent)
+		found.Similar = f.near(ctx, name, found.Silent)
 	}
 	return found, nil
 }

@@ -20,48 +20,48 @@ type NodeState struct {
 	// servers of control planes out of reach: a few of each.
 	Problems    []string `json:"problems,omitempty"`
 	Unreachable []string `json:"unreachable,omitempty"`
-	// Apart are types for which a control plane seems to end streams; see
+	// SeparateTypes are types for which a control plane seems to end streams; see
 	// [OriginInfo].
-	Apart []string `json:"apart,omitempty"`
-	// Redis is how the tier's Redis is for the node; nil if there is none. Unheard is when
-	// the node last knew who is in the tier, where that is a while ago, and CutSince since
-	// when no server of the control plane can be reached.
+	SeparateTypes []string `json:"separate_types,omitempty"`
+	// Redis is the state of the tier's Redis for the node; nil if there is none. Unheard is when
+	// the node last read the list of nodes, if that is a while ago, and CutSince the time since
+	// which no server of the control plane is reachable.
 	Redis    *store.State `json:"redis,omitempty"`
-	Unheard  time.Time    `json:"unheard,omitzero"`
-	CutSince time.Time    `json:"cut_since,omitzero"`
+	Unheard  time.Time    `json:"membership_stale_since,omitzero"`
+	CutSince time.Time    `json:"control_plane_lost_since,omitzero"`
 	// LastGood is why the last known good state cannot be written, and since when.
 	LastGood      string    `json:"last_good,omitempty"`
 	LastGoodSince time.Time `json:"last_good_since,omitzero"`
-	// Foreign are nodes that Redis has under the prefix of the tier and that are none of
-	// its own, a few of them.
-	Foreign      []string  `json:"foreign,omitempty"`
-	ForeignSince time.Time `json:"foreign_since,omitzero"`
-	// Certificates are those that the node shows and that are good no more, or not for long.
+	// Foreign are nodes of another tier that are in Redis under the prefix of this one, a few of
+	// them.
+	Foreign      []string  `json:"foreign_nodes,omitempty"`
+	ForeignSince time.Time `json:"foreign_nodes_since,omitzero"`
+	// Certificates are those that the node presents and that have expired or expire soon.
 	Certificates []BadCertificate `json:"certificates,omitempty"`
 	Progress     []Progress       `json:"progress"`
-	// Totals and Took are ten seconds old at most.
-	Totals series.Totals `json:"totals"`
-	Took   series.Counts `json:"took"`
+	// Totals and Propagation are ten seconds old at most.
+	Totals      series.Totals `json:"totals"`
+	Propagation series.Counts `json:"propagation"`
 }
 
-// BadCertificate is a certificate that a node shows and that is good no more, not yet, or
-// not for long.
+// BadCertificate is a certificate that a node presents and that has expired, is not valid yet, or
+// expires soon.
 type BadCertificate struct {
-	// Use is the section of the configuration that names it.
-	Use   string    `json:"use"`
-	From  time.Time `json:"from"`
-	Until time.Time `json:"until"`
-	Ended bool      `json:"ended,omitempty"`
-	Early bool      `json:"early,omitempty"`
+	// Field is the section of the configuration that names it.
+	Field       string    `json:"field"`
+	From        time.Time `json:"from"`
+	Until       time.Time `json:"until"`
+	Expired     bool      `json:"expired,omitempty"`
+	NotYetValid bool      `json:"not_yet_valid,omitempty"`
 }
 
 // KeySums are the keys of a node in numbers.
 type KeySums struct {
-	// Owner, Follower, Alone, ForPeers and Idle are from where it gets them; see
+	// Owner, Follower, Fallback, ForPeers and Idle are the sources from which it gets them; see
 	// [NodeKey].
 	Owner    int `json:"owner"`
 	Follower int `json:"follower"`
-	Alone    int `json:"alone"`
+	Fallback int `json:"fallback"`
 	ForPeers int `json:"for_peers"`
 	Idle     int `json:"idle"`
 	// Down are those without a stream that they should have, DownSince is since when
@@ -73,23 +73,22 @@ type KeySums struct {
 	// of which removals are held back (K16).
 	Stale int `json:"stale"`
 	Held  int `json:"held"`
-	// Empty are those with clients and without any content, while no origin can be asked.
+	// Empty are those with clients and without content while no control plane is reachable.
 	Empty int `json:"empty,omitempty"`
 }
 
-// Settings is what became of a node's configuration.
+// Settings is the state of a node's configuration.
 type Settings struct {
-	// File is where it stands; empty for none.
+	// File is its path; empty for none.
 	File string `json:"file,omitempty"`
-	// Read is when what is in force was read.
-	Read time.Time `json:"read"`
-	// Restart lists the fields that have changed since the node was started, and that
-	// only a restart puts into force.
+	// Loaded is when the active configuration was read.
+	Loaded time.Time `json:"loaded"`
+	// Restart lists the fields that have changed since the node started and that need a restart.
 	Restart []string `json:"restart,omitempty"`
-	// Refused says why what was read last is not in force, and RefusedAt since when;
-	// empty where it is.
-	Refused   string    `json:"refused,omitempty"`
-	RefusedAt time.Time `json:"refused_at,omitzero"`
+	// Rejected is why the configuration that was read last is not active, and RejectedAt the time
+	// since which; empty if it is.
+	Rejected   string    `json:"rejected,omitempty"`
+	RejectedAt time.Time `json:"rejected_at,omitzero"`
 }
 
 // The kinds of origins.
@@ -105,9 +104,9 @@ type OriginInfo struct {
 	Where    []string `json:"where"`             // addresses, or the directory
 	Variant  string   `json:"variant,omitempty"` // of a control plane
 	Problems []string `json:"problems"`          // what is wrong with files of a directory, or keeps servers out of reach
-	// Apart are types that keys ask for on a stream of their own, since the control
-	// plane ended one on which it was asked for them: a few of them, with their keys.
-	Apart []string `json:"apart,omitempty"`
+	// SeparateTypes are types to which keys subscribe on a separate stream, since the control plane
+	// ended one with them: a few of them, with their keys.
+	SeparateTypes []string `json:"separate_types,omitempty"`
 	// Authorities and Types are what it serves beyond the rest, which is the first
 	// one's; SeparateNames the types whose names have a stream of their own.
 	Authorities   []string `json:"authorities,omitempty"`
@@ -115,20 +114,24 @@ type OriginInfo struct {
 	SeparateNames []string `json:"separate_names,omitempty"`
 }
 
-// States of nodes besides those of members: a node that does not answer, one that serves clients
-// although it is no member, and one that disappeared.
+// States of nodes. An isolated node serves clients but has left the tier; one that disappeared left
+// it without draining.
 const (
-	NodeSilent = "silent"
-	NodeApart  = "apart"
-	NodeGone   = "gone"
+	NodeOK             = "ok"
+	NodeDraining       = "draining"
+	NodeNoControlPlane = "no_control_plane"
+	NodeNotReady       = "not_ready"
+	NodeSilent         = "silent"
+	NodeIsolated       = "isolated"
+	NodeDisappeared    = "disappeared"
 )
 
 func memberState(m shard.Member) string {
 	switch {
 	case m.Draining:
-		return "draining"
+		return NodeDraining
 	case m.Cut:
-		return "no origin"
+		return NodeNoControlPlane
 	}
-	return "ok"
+	return NodeOK
 }

@@ -44,8 +44,12 @@ const (
 // maxResources bounds how many resources of a type are told of.
 const maxResources = 10_000
 
-// ParamKey is the parameter with an aggregation key.
-const ParamKey = "key"
+// ParamKey is the parameter with an aggregation key, ParamVersion that with a version of the control
+// plane.
+const (
+	ParamKey     = "key"
+	ParamVersion = "version"
+)
 
 // The parameters of a query.
 const (

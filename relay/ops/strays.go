@@ -103,7 +103,7 @@ type Missing struct {
 	// Listed says that the configuration names it.
 	Listed bool `json:"listed"`
 	// Heard is when it was last known to be there, Error why it does not answer.
-	Heard time.Time `json:"heard"`
+	Heard time.Time `json:"last_seen"`
 	Error string    `json:"error"`
 }
 

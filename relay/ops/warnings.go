@@ -12,7 +12,7 @@ import (
 // Warning is something that an operator should look at.
 type Warning struct {
 	// Level is error or warning, Kind what it is about: silence, node, config, differs,
-	// certificate, origin, files, types, stale, held, redis or clients.
+	// certificate, control_plane, files, types, stale, held, redis or clients.
 	Level string `json:"level"`
 	Kind  string `json:"kind"`
 	// Node is the node that it is about, if it is about one.
@@ -28,7 +28,7 @@ type Warning struct {
 const (
 	AboutSilence = "silence"
 	AboutClients = "clients"
-	aboutOrigin  = "origin"
+	aboutOrigin  = "control_plane"
 )
 
 // The levels of warnings.
@@ -148,8 +148,8 @@ func (a *NodeState) warnings() (all []Warning) {
 	add := func(level, kind, text, detail string, since time.Time) {
 		all = append(all, Warning{Level: level, Kind: kind, Node: a.Node, Text: text, Detail: detail, Since: since})
 	}
-	if s := a.Settings; s.Refused != "" {
-		add(levelError, "config", fmt.Sprintf("Node %s rejected its new configuration; the previous one stays active", a.Node), s.Refused, s.RefusedAt)
+	if s := a.Settings; s.Rejected != "" {
+		add(levelError, "config", fmt.Sprintf("Node %s rejected its new configuration; the previous one stays active", a.Node), s.Rejected, s.RejectedAt)
 	}
 	if fields := a.Settings.Restart; len(fields) > 0 {
 		add(levelWarning, "config", fmt.Sprintf("Node %s needs a restart for a part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
@@ -171,12 +171,12 @@ func (a *NodeState) warnings() (all []Warning) {
 	}
 	for _, c := range a.Certificates {
 		switch {
-		case c.Ended:
-			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s has expired; connections that verify it fail", a.Node, c.Use), "", c.Until)
-		case c.Early:
-			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s is not valid before %s; connections that verify it fail", a.Node, c.Use, c.From.UTC().Format(time.RFC3339)), "", time.Time{})
+		case c.Expired:
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s has expired; connections that verify it fail", a.Node, c.Field), "", c.Until)
+		case c.NotYetValid:
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s is not valid before %s; connections that verify it fail", a.Node, c.Field, c.From.UTC().Format(time.RFC3339)), "", time.Time{})
 		default:
-			add(levelWarning, "certificate", fmt.Sprintf("The certificate of node %s for %s expires at %s and has not been renewed", a.Node, c.Use, c.Until.UTC().Format(time.RFC3339)), "", time.Time{})
+			add(levelWarning, "certificate", fmt.Sprintf("The certificate of node %s for %s expires at %s and has not been renewed", a.Node, c.Field, c.Until.UTC().Format(time.RFC3339)), "", time.Time{})
 		}
 	}
 	k := a.Keys
@@ -195,8 +195,8 @@ func (a *NodeState) warnings() (all []Warning) {
 	if len(a.Problems) > 0 {
 		add(levelError, "files", fmt.Sprintf("Node %s cannot use files of its upstream directory", a.Node), strings.Join(a.Problems, "\n"), time.Time{})
 	}
-	if len(a.Apart) > 0 {
-		add(levelWarning, "types", fmt.Sprintf("Clients of node %s subscribe to types that the control plane does not seem to support; it closes streams with these types", a.Node), strings.Join(a.Apart, "\n"), time.Time{})
+	if len(a.SeparateTypes) > 0 {
+		add(levelWarning, "types", fmt.Sprintf("Clients of node %s subscribe to types that the control plane does not seem to support; it closes streams with these types", a.Node), strings.Join(a.SeparateTypes, "\n"), time.Time{})
 	}
 	if k.Empty > 0 {
 		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no other node has the configuration", a.Node, count(k.Empty, "key")), "", time.Time{})

@@ -27,13 +27,13 @@ func TestWarnings(t *testing.T) {
 		},
 		Answers: []NodeState{
 			{
-				Node: "a", Redis: &store.State{Since: now, Error: "no answer"}, Unheard: now.Add(-time.Minute), NotReady: "no key has any state", Settings: Settings{Refused: "line 3: bad", RefusedAt: now, Restart: []string{"listener.address"}},
+				Node: "a", Redis: &store.State{Since: now, Error: "no answer"}, Unheard: now.Add(-time.Minute), NotReady: "no key has any state", Settings: Settings{Rejected: "line 3: bad", RejectedAt: now, Restart: []string{"listener.address"}},
 				Keys: KeySums{Down: 2, DownSince: now, DownError: "refused", Stale: 1, Held: 3, Empty: 2}, LastGood: "no space left", LastGoodSince: now, Problems: []string{"x.json: bad"}, Sums: Sums{States: Count{Nacked: 1}},
 			},
 			{Node: "b", NotReady: "draining", Unreachable: []string{"10.0.0.2:1: refused"}, Redis: &store.State{Up: true, Error: "READONLY"}},
 			{Node: "c", CutSince: now, Keys: KeySums{Down: 1}, Certificates: []BadCertificate{
-				{Use: "listener", Until: time.Unix(3600, 0)}, {Use: "upstream", Early: true, From: time.Unix(7200, 0)}, {Use: "tier.peer", Ended: true, Until: now},
-			}, Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}, Redis: &store.State{Up: true}},
+				{Field: "listener", Until: time.Unix(3600, 0)}, {Field: "upstream", NotYetValid: true, From: time.Unix(7200, 0)}, {Field: "tier.peer", Expired: true, Until: now},
+			}, Unreachable: []string{"10.0.0.1:1: refused"}, SeparateTypes: []string{"x.Y"}, Redis: &store.State{Up: true}},
 			{Node: "h", Redis: &store.State{Error: "NOAUTH no", Problem: "Redis requires a password", Hint: "set one"}},
 		},
 	}
@@ -46,7 +46,7 @@ func TestWarnings(t *testing.T) {
 		"error node Node e of tier.nodes does not answer | refused",
 		"error config Node a rejected its new configuration; the previous one stays active | line 3: bad",
 		"error redis Redis is unreachable from node a; its clients are not affected | no answer",
-		"error origin Node a has no upstream stream for 2 keys; clients keep their last configuration | refused",
+		"error control_plane Node a has no upstream stream for 2 keys; clients keep their last configuration | refused",
 		"error files Node a cannot use files of its upstream directory | x.json: bad",
 		"error empty Node a has no configuration for 2 keys with clients: the control plane is unreachable, and no other node has the configuration | ",
 		"error last_good Node a cannot write last known good; check last_known_good.directory or tier.redis. After a restart without a control plane, the node would serve an older state | no space left",
@@ -54,7 +54,7 @@ func TestWarnings(t *testing.T) {
 		"error redis Redis rejects operations of node b | READONLY",
 		"error certificate The certificate of node c for upstream is not valid before 1970-01-01T02:00:00Z; connections that verify it fail | ",
 		"error certificate The certificate of node c for tier.peer has expired; connections that verify it fail | ",
-		"error origin Node c cannot reach the control plane and has no upstream stream for 1 key; clients keep their last configuration | 10.0.0.1:1: refused",
+		"error control_plane Node c cannot reach the control plane and has no upstream stream for 1 key; clients keep their last configuration | 10.0.0.1:1: refused",
 		"error redis Node h cannot use Redis: Redis requires a password; its clients are not affected | set one; Redis answered: NOAUTH no",
 		"error clients 1 client has rejected (NACK) the newest version | ",
 		"warning node Node f disappeared without draining and does not answer | no answer",
@@ -65,7 +65,7 @@ func TestWarnings(t *testing.T) {
 		"warning node Node a does not see changes of the tier; it uses its last list of nodes | ",
 		"warning stale Node a serves last known good for 1 key; the control plane has not confirmed it | ",
 		"warning held Node a holds back removals of 3 keys; approve them with 'xdsrelay removals approve KEY' | ",
-		"warning origin Node b cannot reach a server of the control plane | 10.0.0.2:1: refused",
+		"warning control_plane Node b cannot reach a server of the control plane | 10.0.0.2:1: refused",
 		"warning certificate The certificate of node c for listener expires at 1970-01-01T01:00:00Z and has not been renewed | ",
 		"warning types Clients of node c subscribe to types that the control plane does not seem to support; it closes streams with these types | x.Y",
 	}

@@ -56,8 +56,8 @@ type Who struct {
 	// for the next one; all else is as with the first page.
 	Clients []WhoClient `json:"clients"`
 	Next    string      `json:"next,omitempty"`
-	// Near are similar names if there is no such resource.
-	Near []string `json:"near,omitempty"`
+	// Similar are similar names if there is no such resource.
+	Similar []string `json:"similar,omitempty"`
 	// Silent are the nodes that did not answer.
 	Silent []Silent `json:"silent"`
 }
@@ -288,7 +288,7 @@ func (f *Model) Who(ctx context.Context, q WhoQuery) Who {
 	if len(out.Resources) == 0 && !q.Later() {
 		near, _ := AskAll[[]Near](ctx, f.nodes, askWhoNear, url.Values{paramResource: {q.Resource}, paramType: {q.Type}}, wanted)
 		for _, n := range nearest(slices.Concat(near...)) {
-			out.Near = append(out.Near, n.Name)
+			out.Similar = append(out.Similar, n.Name)
 		}
 	}
 	return out

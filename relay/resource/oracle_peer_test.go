@@ -3,6 +3,7 @@ package resource
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -28,7 +29,7 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 
 	// A response that is marked twice has the last mark, where that has a value.
 	marked, err := DecodePeer(AppendPeerMark(slices.Clone(b), m))
-	if !utf8.ValidString(m.Server) || !utf8.ValidString(m.System.Version) {
+	if !utf8.ValidString(m.Server) || !utf8.ValidString(m.System.Version) || !utf8.ValidString(strings.Join(m.Versions, "")) {
 		if err == nil {
 			t.Fatalf("a server %q and a version %q were read", m.Server, m.System.Version)
 		}
@@ -54,6 +55,12 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 		want.Age = m.Age.Truncate(time.Millisecond)
 	}
 	want.Cut = want.Cut || m.Cut
+	for _, v := range m.Versions {
+		if v != "" {
+			want.Versions = append(want.Versions, v)
+		}
+	}
+	want.Versions = want.Versions[max(0, len(want.Versions)-MaxPeerVersions):]
 	samePeer(t, marked, rest, want)
 }
 
@@ -73,6 +80,8 @@ func splitMark(b []byte) (mark PeerMark, rest *Response, err error) {
 			mark.Age = contentAge(f.varint)
 		case markTrace:
 			mark.Trace, err = text("trace", f.bytes)
+		case markVersion:
+			mark.Versions, err = appendVersion(mark.Versions, f.bytes)
 		case markErrored:
 			mark.Errored, err = ReadErrored(f.bytes)
 		case markSystem:

@@ -41,7 +41,13 @@ type PeerMark struct {
 	System SystemVersion
 	// Errored are the names that were not sent before on the stream.
 	Errored Errored
+	// Versions are the control plane's own versions of the updates in it, the oldest first; the
+	// newest of them if there are more than [MaxPeerVersions].
+	Versions []string
 }
+
+// MaxPeerVersions bounds the versions in one mark.
+const MaxPeerVersions = 16
 
 // Errored are names for which clients may remember an error, although they have the resource.
 type Errored struct {
@@ -66,6 +72,7 @@ const (
 	markSystem  = 2001<<3 | 2
 	markErrored = 2002<<3 | 2
 	markAsOf    = 2003 << 3
+	markVersion = 2004<<3 | 2
 )
 
 // Tags of additional fields in a request between nodes, which no request of the protocol has: see
@@ -146,6 +153,9 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 	b = appendString(b, markServer, m.Server)
 	b = appendString(b, markTrace, m.Trace)
 	b = appendErrored(b, markErrored, m.Errored)
+	for _, v := range m.Versions[max(0, len(m.Versions)-MaxPeerVersions):] {
+		b = appendString(b, markVersion, v)
+	}
 	if m.System.Version == "" {
 		return b
 	}
@@ -165,7 +175,17 @@ var markFields = []struct {
 	{markAsOf, "age", func(m *PeerMark, f field) error { m.Age = contentAge(f.varint); return nil }},
 	{markTrace, "trace", func(m *PeerMark, f field) (err error) { m.Trace, err = text("trace", f.bytes); return err }},
 	{markSystem, "system", func(m *PeerMark, f field) (err error) { m.System, err = readSystemVersion(f.bytes); return err }},
+	{markVersion, "versions", func(m *PeerMark, f field) (err error) {
+		m.Versions, err = appendVersion(m.Versions, f.bytes)
+		return err
+	}},
 	{markErrored, "errored", func(m *PeerMark, f field) (err error) { m.Errored, err = ReadErrored(f.bytes); return err }},
+}
+
+// appendVersion appends a version of the control plane, and keeps the newest.
+func appendVersion(all []string, b []byte) ([]string, error) {
+	all, err := appendText(all, "version of the control plane", b)
+	return all[max(0, len(all)-MaxPeerVersions):], err
 }
 
 func contentAge(ms uint64) time.Duration {

@@ -30,6 +30,7 @@ var (
 
 	relayBinary = flag.String("relay", "", "a relay that is built already")
 	idleOut     = flag.String("idle.out", "", "measure a tier at rest, and write a report into this folder")
+	upgradeFrom = flag.String("upgrade.from", "", "the relay of the previous version, from which a tier is upgraded")
 	takeoverOut = flag.String("takeover.out", "", "measure take-overs, and write a report into this folder")
 )
 

@@ -34,12 +34,7 @@ func (w *World) Run() *Report {
 		report.round(r, began, w)
 		w.logf("round %d, %.0fs: %s: %.1fs", i+1, w.to.Since().Seconds(), r, (w.to.Since() - began).Seconds())
 	}
-	for _, v := range w.fleet.Violations() {
-		w.contradict("Protocol", v)
-	}
-	for _, n := range w.nodes {
-		w.checkLog(n)
-	}
+	w.Stop()
 	report.end(w)
 	return report
 }

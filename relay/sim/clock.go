@@ -276,7 +276,7 @@ func (c *clocks) look() {
 		if n.relay == nil || time.Since(n.since) < comparedWithin {
 			continue
 		}
-		for _, path := range []string{"/tier/members", "/tier/keys"} {
+		for _, path := range []string{"/tier/nodes", "/tier/keys"} {
 			text, err := w.text(n, path)
 			if err != nil {
 				w.contradict("Clocks", fmt.Sprintf("node %s does not show %s: %v", n.name, path, err))
@@ -285,7 +285,7 @@ func (c *clocks) look() {
 			if age := negativeAge(text); age != "" {
 				w.contradict("Clocks", fmt.Sprintf("node %s shows a negative age in %s: %q", n.name, path, age))
 			}
-			if path == "/tier/members" && c.settled() {
+			if path == "/tier/nodes" && c.settled() {
 				c.compare(n, text)
 			}
 		}

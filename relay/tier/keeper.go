@@ -22,8 +22,8 @@ type State string
 const (
 	Owner    State = "owner"     // from the origin, as its owner
 	Follower State = "follower"  // from the owner
-	Alone    State = "alone"     // from the origin, because the owner cannot be asked
-	ForPeers State = "for peers" // from the origin, because other nodes consider this one the owner
+	Alone    State = "fallback"  // from the origin, because the owner cannot be asked
+	ForPeers State = "for_peers" // from the origin, because other nodes consider this one the owner
 )
 
 const (

@@ -81,6 +81,10 @@ type Config struct {
 	// goroutine; with a frame before it is used.
 	Watch func(Event)
 
+	// Failed, unless nil, is called with the error of each attempt at a stream that did not open. It
+	// runs on the client's goroutine. An unreachable server is such an error only with Next.
+	Failed func(err error)
+
 	// Log, unless nil, is called with a line for each request, response, violation and end of a
 	// stream. It is called on any goroutine, with locks of the client held.
 	Log func(format string, args ...any)
@@ -241,6 +245,18 @@ func (c *Client) Held(typeURL string) map[string]Held {
 	return nil
 }
 
+// HeldOf is the resource of [Client.Held] with a canonical name; false if there is none.
+func (c *Client) HeldOf(typeURL, name string) (Held, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.types[typeURL]
+	if t == nil {
+		return Held{}, false
+	}
+	h, ok := t.held[name]
+	return h, ok
+}
+
 // Version is the version of a type that the client accepted last; empty if none.
 func (c *Client) Version(typeURL string) string {
 	c.mu.Lock()
@@ -265,7 +281,10 @@ func (c *Client) Stats() Stats {
 	return c.stats
 }
 
-// Violations lists the breaches of protocol that the client met, in order. Each begins with the id of
+// mostViolations is how many violations a client remembers.
+const mostViolations = 1000
+
+// Violations lists the breaches of protocol that the client met, in order, the first thousand. Each begins with the id of
 // the rule, as in "B5: ..."; docs/internals/conformance.md lists the rules.
 func (c *Client) Violations() []string {
 	c.mu.Lock()

@@ -43,6 +43,8 @@ func (c *Client) run() {
 		answered := false
 		if err == nil {
 			answered, err = c.stream(ctx, conn, s, addr)
+		} else {
+			c.failed(err)
 		}
 		changed := c.endSession(s, err)
 		if answered {
@@ -113,6 +115,9 @@ func (c *Client) endSession(s *session, why error) (changed <-chan struct{}) {
 func (c *Client) stream(ctx context.Context, conn *grpc.ClientConn, s *session, addr string) (answered bool, err error) {
 	gs, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, c.cfg.Variant.Method(), grpc.WaitForReady(c.cfg.Next == nil))
 	if err != nil {
+		if ctx.Err() == nil {
+			c.failed(err)
+		}
 		return false, err
 	}
 	commit(gs)
@@ -137,6 +142,13 @@ func (c *Client) stream(ctx context.Context, conn *grpc.ClientConn, s *session, 
 func (c *Client) notify(e Event) {
 	if c.cfg.Watch != nil {
 		c.cfg.Watch(e)
+	}
+}
+
+// failed passes on that a stream did not open.
+func (c *Client) failed(err error) {
+	if c.cfg.Failed != nil {
+		c.cfg.Failed(err)
 	}
 }
 
@@ -362,7 +374,7 @@ func (c *Client) checkLocked(s *session, f *Frame) *typeState {
 	for _, w := range wrong {
 		c.cfg.Log("violation: %s", w)
 	}
-	c.violations = append(c.violations, wrong...)
+	c.violations = append(c.violations, wrong[:min(len(wrong), mostViolations-len(c.violations))]...)
 	return t
 }
 

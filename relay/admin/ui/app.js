@@ -1,5 +1,5 @@
-// What is shown, by the part of the address behind #, and what is asked for that.
-import { client, clientPath, clients, clientsPath } from './clients.js';
+// The views, by the fragment of the URL, and the requests for their data.
+import { client, clientPath, clients, clientsPath, eventsPath } from './clients.js';
 import { config } from './config.js';
 import { morph } from './dom.js';
 import { clock, count, span } from './format.js';
@@ -14,11 +14,12 @@ const hour = 3600;
 const seen = { live: null, series: emptySeries(), data: null, levels: null };
 let view = null; // {name, query, name of the client}
 let detail = null; // the feed of the view
+let story = null; // the feed of a client's events
 
 const live = new Feed('/api/v1/live', 2000, {
-  onState: tellFresh,
+  onState: showFreshness,
   onData(data) {
-    tellTrouble(seen.live, data);
+    announceProblems(seen.live, data);
     seen.live = data;
     document.getElementById('title').textContent = data.title;
     show();
@@ -44,7 +45,7 @@ function emptySeries() {
   return { at: [], incomplete: [], states: {}, p50: [], p99: [], bytes_in: [], bytes_out: [], responses_in: [], responses_out: [] };
 }
 
-// join puts newer samples behind those that are there, and keeps an hour.
+// join appends newer samples and keeps an hour.
 function join(old, fresh) {
   const newest = Math.max(...[old.at, fresh.at, fresh.incomplete].map((a) => a[a.length - 1] ?? 0));
   const first = old.at.findIndex((t) => t > newest - hour);
@@ -64,7 +65,7 @@ function route() {
     let name = path.slice('/client/'.length);
     try {
       name = decodeURIComponent(name);
-    } catch { /* then it is meant as it is */ }
+    } catch { /* then it is literal */ }
     return { name: 'client', client: name };
   }
   if (path === '/clients') return { name: 'clients', query: paged(q, clientsPath) };
@@ -74,7 +75,7 @@ function route() {
   return { name: 'overview' };
 }
 
-// paged remembers the pages before, so that one can go back.
+// paged remembers the previous pages for going back.
 function paged(q, pathOf) {
   const query = { ...q, pages: [''] };
   query.turn = (step, next) => {
@@ -93,11 +94,13 @@ function enter() {
   if (!(last && last.name === view.name && view.name !== 'client')) seen.data = null;
   detail?.end();
   detail = null;
+  story?.end();
+  story = null;
   const path = { clients: () => clientsPath(view.query), keys: () => keysPath(view.query), resources: () => resourcesPath(view.query), client: () => clientPath(view.client), config: () => '/log?format=json' }[view.name]?.();
   if (path) {
     const here = view;
     detail = new Feed(path, view.name === 'config' ? 30_000 : 4000, {
-      onState: tellFresh,
+      onState: showFreshness,
       onData(data) {
         if (here !== view) return;
         if (view.name === 'config') seen.levels = data;
@@ -105,8 +108,13 @@ function enter() {
         show();
       },
     });
-    if (view.name === 'config') detail.onState = null; // a log that is not the node's own is no trouble
+    if (view.name === 'config') detail.onState = null; // the log levels of an embedded node may be unavailable
     detail.now();
+    if (view.name === 'client') {
+      seen.events = null;
+      story = new Feed(eventsPath(view.client), 8000, { onData(data) { if (here === view) { seen.events = data; show(); } } });
+      story.now();
+    }
   }
   document.title = `${view.client ?? titles[view.name]} · xdsrelay`;
   for (const link of document.querySelectorAll('#nav a')) {
@@ -125,13 +133,13 @@ function enter() {
 function show() {
   if (!view) return;
   const go = (hash) => { if (location.hash !== hash) location.replace(hash); };
-  const all = { live: seen.live, series: seen.series, data: seen.data, levels: seen.levels, query: view.query, name: view.client, go };
+  const all = { live: seen.live, series: seen.series, data: seen.data, events: seen.events, levels: seen.levels, query: view.query, name: view.client, go };
   if (!seen.live && (view.name === 'overview' || view.name === 'config')) return;
   morph(main, { overview, clients, client, keys, resources, config }[view.name](all).filter(Boolean));
   tick();
 }
 
-// tick keeps times up to date that pass.
+// tick updates relative times.
 function tick() {
   const now = Date.now() + live.skew;
   for (const time of main.querySelectorAll('time[data-ago]')) {
@@ -140,11 +148,11 @@ function tick() {
     const whole = form === 'since' ? `for ${text}` : form === 'bare' ? text : `${text} ago`;
     if (time.textContent !== whole) time.textContent = whole;
   }
-  tellFresh();
+  showFreshness();
 }
 
-// tellFresh says how old what is shown is, and what is done about it.
-function tellFresh() {
+// showFreshness shows the age of the data and whether the node answers.
+function showFreshness() {
   const worst = [live, detail].filter((f) => f && f.failures > 1 || f?.error?.denied || (f?.failures && !f.good))[0];
   const fresh = document.getElementById('fresh');
   const trouble = document.getElementById('trouble');
@@ -158,25 +166,25 @@ function tellFresh() {
   fresh.dataset.state = 'old';
   set('fresh-text', worst.good ? `${span((Date.now() - worst.good) / 1000)} old` : 'no answer');
   main.classList.toggle('old', worst.good > 0);
-  const since = worst.good ? `What is shown is as of ${clock(new Date(worst.good))}.` : 'Nothing can be shown yet.';
-  set('trouble-text', worst.error?.denied ? `This node asks for a token again. ${since} Load the page anew to give it.` : `The node does not answer (${reason(worst.error)}). ${since} It is asked again and again.`);
+  const since = worst.good ? `The page shows the state of ${clock(new Date(worst.good))}.` : 'The page has no data yet.';
+  set('trouble-text', worst.error?.denied ? `This node requires a token again. ${since} Reload the page to enter it.` : `The node does not answer (${reason(worst.error)}). ${since} Retrying.`);
   trouble.hidden = false;
 }
 
-const reason = (error) => (error instanceof TypeError ? 'no connection' : error?.message ?? 'no reason');
+const reason = (error) => (error instanceof TypeError ? 'no connection' : error?.message ?? 'unknown reason');
 
 function set(id, text) {
   const node = document.getElementById(id);
   if (node.textContent !== text) node.textContent = text;
 }
 
-// tellTrouble tells people who do not see the page of new problems, and only of these.
-function tellTrouble(before, now) {
+// announceProblems announces new problems to screen readers.
+function announceProblems(before, now) {
   const errors = (l) => new Set((l?.warnings ?? []).filter((w) => w.level === 'error').map((w) => w.text));
   const old = errors(before);
   const fresh = [...errors(now)].filter((text) => !old.has(text));
   if (fresh.length) set('said', `${count(fresh.length, 'new problem')}: ${fresh.join('. ')}`);
-  else if (before && old.size && !errors(now).size) set('said', 'All problems are over.');
+  else if (before && old.size && !errors(now).size) set('said', 'All problems are resolved.');
 }
 
 document.getElementById('retry').addEventListener('click', () => {
@@ -184,6 +192,7 @@ document.getElementById('retry').addEventListener('click', () => {
   live.now();
   series.now();
   detail?.now();
+  story?.now();
 });
 window.addEventListener('hashchange', enter);
 setInterval(() => { if (!document.hidden) tick(); }, 1000);

@@ -44,10 +44,10 @@ export const clock = (date) => date.toLocaleTimeString('en-GB', { hour: '2-digit
 
 export const stamp = (text) => new Date(text).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 
-// The state of a client in words for people.
+// The states of clients in words.
 export const stateNames = { MISSING: 'Missing resources', SYNCED: 'Synced', STALE: 'Stale', NACKED: 'Rejected', NOT_SENT: 'Not sent', UNKNOWN: 'Unknown' };
 export const stateOrder = ['SYNCED', 'STALE', 'NACKED', 'NOT_SENT', 'UNKNOWN'];
 export const stateHelp = {
-  SYNCED: 'has the newest', STALE: 'was not told, or has not answered, the newest', NACKED: 'rejected the newest',
-  NOT_SENT: 'there was nothing to tell it', UNKNOWN: 'came with something that cannot be compared yet',
+  SYNCED: 'acknowledged the newest version', STALE: 'has not received or acknowledged the newest version', NACKED: 'rejected the newest version',
+  NOT_SENT: 'nothing has been sent yet', UNKNOWN: 'reconnected with versions that cannot be compared yet',
 };

@@ -2,7 +2,7 @@
 import { chart } from './chart.js';
 import { el, table } from './dom.js';
 import { bytes, count, number, percent, seconds, stateNames } from './format.js';
-import { ago, chip, inWords, legend, progressBar, stateBar } from './parts.js';
+import { ago, chip, inWords, legend, progressBar, stateBar, words } from './parts.js';
 
 const card = (key, title, aside, ...body) => el('section', { class: 'card', 'data-key': key, 'aria-labelledby': `h-${key}` },
   el('header', {}, el('h2', { id: `h-${key}` }, title), aside), body);
@@ -22,7 +22,7 @@ export function overview({ live, series }) {
 }
 
 function summary(live) {
-  const there = live.nodes.filter((n) => n.state !== 'gone').length;
+  const there = live.nodes.filter((n) => n.state !== 'disappeared').length;
   const nodes = there === 1 ? `node ${live.self}` : count(there, 'node');
   return `${count(live.clients.clients, 'client')} on ${nodes}`;
 }
@@ -37,31 +37,31 @@ export function alerts(warnings) {
 
 function tiles(live) {
   const { traffic: t, clients } = live;
-  const files = live.origins.every((o) => o.kind === 'directory');
-  const took = live.took;
+  const files = live.upstreams.every((o) => o.kind === 'directory');
+  const took = live.propagation;
   const window = took.window_seconds === 3600 ? 'hour' : `${took.window_seconds / 60} minutes`;
   const tile = (key, title, big, ...more) => el('section', { class: 'card tile', 'data-key': key, 'aria-labelledby': `t-${key}` }, el('h2', { class: 'soft', id: `t-${key}` }, title), el('p', { class: 'big' }, big), more);
   return el('div', { class: 'grid tiles', 'data-key': 'tiles' },
     tile('clients', 'Clients', number(clients.clients), legend(clients.states, { links: true }), stateBar(clients.states, 'Clients'), missing(clients.missing)),
-    tile('took', 'Time to clients', took.answers ? seconds(took.p50_seconds) : '–', el('p', { class: 'soft small' }, took.answers ? `p50; p99 ${seconds(took.p99_seconds)}, of ${count(took.answers, 'ACK')} in the last ${window}` : live.updates?.some((u) => Date.now() - Date.parse(u.at) < 20_000) ? 'not counted yet' : `no ACK of an update in the last ${window}`)),
-    tile('streams', 'Streams to the control plane', files ? 'none' : number(t.streams_in), el('p', { class: 'soft small' }, files ? 'the origin is a directory' : `for ${count(clients.streams, 'stream')} of clients`)),
-    tile('bytes', 'Sent to clients', bytes(t.bytes_out), el('p', { class: 'soft small' }, `${bytes(t.bytes_in)} came from the control plane, since the nodes started`)));
+    tile('took', 'Time to clients', took.answers ? seconds(took.p50_seconds) : '–', el('p', { class: 'soft small' }, took.answers ? `p50; p99 ${seconds(took.p99_seconds)}, of ${count(took.answers, 'ACK')} in the last ${window}` : live.updates?.some((u) => Date.now() - Date.parse(u.at) < 20_000) ? 'counting' : `no ACK of an update in the last ${window}`)),
+    tile('streams', 'Streams to the control plane', files ? 'none' : number(t.streams_in), el('p', { class: 'soft small' }, files ? 'the upstream is a directory' : `for ${count(clients.streams, 'client stream')}`)),
+    tile('bytes', 'Sent to clients', bytes(t.bytes_out), el('p', { class: 'soft small' }, `${bytes(t.bytes_in)} received from the control plane since the nodes started`)));
 }
 
-// missing says how many clients ask for what does not exist, whatever their state.
+// missing is the number of clients in any state that subscribe to resources that do not exist.
 function missing(clients) {
   if (!clients) return null;
-  return el('p', { class: 'small' }, el('a', { href: '#/clients?state=MISSING' }, clients === 1 ? '1 client asks for resources that do not exist' : `${number(clients)} clients ask for resources that do not exist`));
+  return el('p', { class: 'small' }, el('a', { href: '#/clients?state=MISSING' }, clients === 1 ? '1 client subscribes to resources that do not exist' : `${number(clients)} clients subscribe to resources that do not exist`));
 }
 
-// An update is finished once every client has answered it.
+// An update is complete once every client has answered it.
 const finished = (u) => u.acked + u.nacked >= u.clients;
 
 function updates(all) {
   const shown = all.filter((u) => u.clients > 0).slice(0, 12);
   return el('div', { class: 'grid stack', 'data-key': 'updates-all' },
-    card('updates', 'Updates on their way', el('p', { class: 'soft small' }, 'not answered by all clients yet, the newest first'), list(shown.filter((u) => !finished(u)), 'None: every client has answered every update.')),
-    card('finished', 'Finished updates', el('p', { class: 'soft small' }, 'answered by all clients, the newest first'), list(shown.filter(finished), 'None yet.')));
+    card('updates', 'Updates in progress', el('p', { class: 'soft small' }, 'awaiting answers of clients, newest first'), list(shown.filter((u) => !finished(u)), 'None. Every client has answered every update.')),
+    card('finished', 'Completed updates', el('p', { class: 'soft small' }, 'answered by all clients, newest first'), list(shown.filter(finished), 'None yet.')));
 }
 
 function list(shown, none) {
@@ -82,7 +82,7 @@ function change(u) {
   return parts.join(' ');
 }
 
-// load is what the control plane is spared.
+// load is the load that the control plane does not have because of the relay.
 function load(live) {
   const t = live.traffic;
   const rows = [
@@ -90,12 +90,12 @@ function load(live) {
     ['Responses', t.responses_in, t.responses_out, number],
     ['Bytes', t.bytes_in, t.bytes_out, bytes],
   ];
-  const files = live.origins.every((o) => o.kind === 'directory');
+  const files = live.upstreams.every((o) => o.kind === 'directory');
   return card('load', 'Control-plane load saved', null,
-    table('Control-plane load saved', [{ title: '' }, { title: 'From the origin', num: true }, { title: 'To clients', num: true }, { title: 'Saved', num: true }],
+    table('Control-plane load saved', [{ title: '' }, { title: 'From upstream', num: true }, { title: 'To clients', num: true }, { title: 'Saved', num: true }],
       rows.map(([name, into, out, show]) => ({ key: name, cells: [name, show(into), show(out), out > into ? el('b', {}, percent(out - into, out)) : '–'] })), { class: 'plain' }),
-    el('p', { class: 'soft small' }, files ? 'The origin is a directory: nothing comes over streams.' : 'Without the relay the control plane would have what is under “To clients”. Counted since the nodes started; what they pass to one another is in neither column.'),
-    el('ul', { class: 'legend' }, live.origins.map((o) => el('li', { 'data-key': o.name }, `${o.kind}${o.variant ? ` (${o.variant})` : ''}: `, el('span', { class: 'mono' }, o.where.join(', '))))));
+    el('p', { class: 'soft small' }, files ? 'The upstream is a directory, so there are no upstream streams.' : 'Without the relay, the control plane would send what is in “To clients”. Counted since the nodes started, without the traffic between nodes.'),
+    el('ul', { class: 'legend' }, live.upstreams.map((o) => el('li', { 'data-key': o.name }, `${o.kind}${o.variant ? ` (${o.variant})` : ''}: `, el('span', { class: 'mono' }, o.where.join(', '))))));
 }
 
 function charts(s) {
@@ -106,30 +106,30 @@ function charts(s) {
     card('c-took', 'From an update to the ACKs, last hour', null, chart({ key: 'took', title: 'Time to clients', at: s.at, gaps: s.incomplete, show: seconds,
       series: [{ name: 'p50', id: 'p50', values: s.p50 }, { name: 'p99', id: 'p99', values: s.p99 }] })),
     card('c-bytes', 'Bytes, last hour', null, chart({ key: 'bytes', title: 'Bytes per second', at: s.at, gaps: s.incomplete, show: rate(bytes),
-      series: [{ name: 'From the origin', id: 'in', values: s.bytes_in }, { name: 'To clients', id: 'out', values: s.bytes_out }] })),
+      series: [{ name: 'From upstream', id: 'in', values: s.bytes_in }, { name: 'To clients', id: 'out', values: s.bytes_out }] })),
     card('c-responses', 'Responses, last hour', null, chart({ key: 'responses', title: 'Responses per second', at: s.at, gaps: s.incomplete, show: rate(number),
-      series: [{ name: 'From the origin', id: 'in', values: s.responses_in }, { name: 'To clients', id: 'out', values: s.responses_out }] })));
+      series: [{ name: 'From upstream', id: 'in', values: s.responses_in }, { name: 'To clients', id: 'out', values: s.responses_out }] })));
 }
 
-const nodeStates = { ok: 'ok', draining: 'warn', silent: 'bad', gone: 'warn', apart: 'bad', 'no origin': 'bad', 'not ready': 'bad' };
+const nodeStates = { ok: 'ok', draining: 'warn', silent: 'bad', disappeared: 'warn', isolated: 'bad', no_control_plane: 'bad', not_ready: 'bad' };
 
-const mute = (n) => n.state === 'silent' || n.state === 'gone';
+const mute = (n) => n.state === 'silent' || n.state === 'disappeared';
 
 function nodes(live) {
   return card('nodes', live.nodes.length === 1 ? 'Node' : 'Nodes', null, table('Nodes of the tier',
-    [{ title: 'Node' }, { title: 'State' }, { title: 'Clients', num: true }, { title: 'How they stand' }, { title: 'Keys owned', num: true }, { title: 'Keys followed', num: true }, { title: 'Streams up', num: true }, { title: 'Version' }, { title: 'Up', num: true }],
+    [{ title: 'Node' }, { title: 'State' }, { title: 'Clients', num: true }, { title: 'Client states' }, { title: 'Keys owned', num: true }, { title: 'Keys followed', num: true }, { title: 'Upstream streams', num: true }, { title: 'Version' }, { title: 'Uptime', num: true }],
     live.nodes.map((n) => ({ key: n.name, cells: [
       [n.name, n.name === live.self ? el('span', { class: 'soft small' }, ' this one') : null],
-      el('span', { title: n.error ?? null }, chip(nodeStates[n.state] ?? 'bad', n.state),
-        n.redis && !n.redis.up ? [' ', chip('bad', 'no Redis')] : null, n.differs ? [' ', el('span', { title: n.differs.join(', ') }, chip('warn', 'other configuration'))] : null),
+      el('span', { title: n.error ?? null }, chip(nodeStates[n.state] ?? 'bad', words(n.state)),
+        n.redis && !n.redis.up ? [' ', chip('bad', 'Redis unreachable')] : null, n.differs ? [' ', el('span', { title: n.differs.join(', ') }, chip('warn', 'different configuration'))] : null),
       mute(n) ? (n.streams ? `${count(n.streams, 'stream')}?` : null) : number(n.clients), stateBar(n.states ?? {}, `Clients of ${n.name}`),
-      mute(n) ? null : number(n.keys.owner), mute(n) ? null : [number(n.keys.follower), n.keys.alone ? el('span', { class: 'soft' }, ` + ${n.keys.alone} alone`) : null],
+      mute(n) ? null : number(n.keys.owner), mute(n) ? null : [number(n.keys.follower), n.keys.fallback ? el('span', { class: 'soft' }, ` + ${n.keys.fallback} fallback`) : null],
       mute(n) ? null : number(n.traffic.streams_in), n.version, ago(n.since, { since: 'bare' })] })), { class: 'cards' }));
 }
 
 function types(live) {
   if (!live.clients.types.length) return null;
-  return card('types', 'Clients by type', null, table('Clients by type', [{ title: 'Type' }, { title: 'Clients', num: true }, { title: 'How they stand' }],
+  return card('types', 'Clients by type', null, table('Clients by type', [{ title: 'Type' }, { title: 'Clients', num: true }, { title: 'Client states' }],
     live.clients.types.map((t) => ({ key: t.type_url, cells: [el('a', { href: `#/clients?type=${encodeURIComponent(t.type)}`, title: t.type_url }, t.type),
-      number(Object.values(t.states).reduce((a, b) => a + b, 0)), el('div', { class: 'grow' }, stateBar(t.states, t.type), el('p', { class: 'soft small' }, inWords(t.states), t.missing ? `; ${number(t.missing)} ${t.missing === 1 ? 'asks' : 'ask'} for what does not exist` : null, t.stale_since ? [', stale ', ago(t.stale_since, { since: true })] : null))] })), { class: 'cards' }));
+      number(Object.values(t.states).reduce((a, b) => a + b, 0)), el('div', { class: 'grow' }, stateBar(t.states, t.type), el('p', { class: 'soft small' }, inWords(t.states), t.missing ? `; ${number(t.missing)} with missing resources` : null, t.stale_since ? [', stale ', ago(t.stale_since, { since: true })] : null))] })), { class: 'cards' }));
 }

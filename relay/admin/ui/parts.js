@@ -2,7 +2,10 @@
 import { el } from './dom.js';
 import { count, number, stateHelp, stateNames, stateOrder, stamp } from './format.js';
 
-// ago is a time that passes; app.js keeps its text up to date.
+// words is a state, which is an identifier in JSON, as words.
+export const words = (state) => state.replaceAll('_', ' ');
+
+// ago is a time relative to now; app.js updates its text.
 export function ago(text, { since = false } = {}) {
   if (!text || text.startsWith('0001')) return null;
   return el('time', { datetime: text, title: stamp(text), 'data-ago': since === 'bare' ? since : since ? 'since' : 'ago' }, '');
@@ -10,7 +13,7 @@ export function ago(text, { since = false } = {}) {
 
 export const chip = (state, text) => el('span', { class: 'chip', 'data-s': state }, text ?? stateNames[state] ?? state);
 
-// stateBar shows how clients stand.
+// stateBar shows the states of clients.
 export function stateBar(states, what) {
   const all = stateOrder.reduce((sum, s) => sum + (states[s] ?? 0), 0);
   if (!all) return null;
@@ -28,11 +31,11 @@ export function legend(states, { links = false } = {}) {
   }));
 }
 
-// progressBar shows how far an update has come.
+// progressBar shows the progress of an update.
 export function progressBar(u) {
   const parts = [['synced', u.acked], ['nacked', u.nacked], ['stale', u.sent], ['waiting', u.waiting]];
-  const text = `${count(u.acked, 'client')} of ${number(u.clients)} ${u.acked === 1 ? 'has' : 'have'} it`
-    + `${u.nacked ? `, ${number(u.nacked)} rejected it` : ''}${u.sent ? `, ${number(u.sent)} did not answer yet` : ''}${u.waiting ? `, ${number(u.waiting)} to be told` : ''}`;
+  const text = `${number(u.acked)} of ${count(u.clients, 'client')} acknowledged it`
+    + `${u.nacked ? `, ${number(u.nacked)} rejected it` : ''}${u.sent ? `, ${number(u.sent)} awaiting ACK` : ''}${u.waiting ? `, ${number(u.waiting)} not sent yet` : ''}`;
   return el('div', {
     class: 'bar', role: 'progressbar', 'aria-label': `${u.type} of ${u.key}`, 'aria-valuemin': 0, 'aria-valuemax': u.clients || 1, 'aria-valuenow': u.acked, 'aria-valuetext': text, title: text,
   }, parts.map(([state, n]) => el('i', { 'data-key': state, 'data-s': state, hidden: !n, style: { width: `${u.clients ? (100 * n) / u.clients : 0}%` } })));
@@ -43,10 +46,10 @@ export const shorten = (text, most = 12) => (text && text.length > most ? el('sp
 
 export const clientLink = (name) => el('a', { href: `#/client/${encodeURIComponent(name)}` }, name || '(no name)');
 
-// silence says which nodes are missing in a list.
+// silence names the nodes whose clients are missing in a list.
 export function silence(silent) {
   if (!silent?.length) return null;
-  return el('p', { class: 'alert error', 'data-key': 'silent' }, `Without ${silent.map((s) => s.node).join(', ')}: no answer.`);
+  return el('p', { class: 'alert error', 'data-key': 'silent' }, `No answer from ${silent.map((s) => s.node).join(', ')}; their rows are missing.`);
 }
 
 // fields of a form keep what is typed while the page changes around them.

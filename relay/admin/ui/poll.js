@@ -1,27 +1,27 @@
-// Answers of the node's API, asked for again and again: only while the tab can be seen,
-// only what has changed (ETag), and more and more seldom while nobody answers.
+// Polls of the node's API: only while the tab is visible, only changes (ETag), and with a backoff
+// while the node does not answer.
 
 const longest = 30_000;
 
-// Feed asks for a path every so many milliseconds.
+// Feed polls a path; every is in milliseconds.
 export class Feed {
   constructor(path, every, { onData, onState }) {
     Object.assign(this, { path, every, onData, onState });
     this.failures = 0;
-    this.good = 0; // when the last good answer came
-    this.due = 0; // when the next question is asked
-    this.skew = 0; // the node's clock against this one
+    this.good = 0; // time of the last good answer
+    this.due = 0; // time of the next request
+    this.skew = 0; // the node's clock minus this one
     this.shown = () => (document.hidden ? this.rest() : this.now());
     document.addEventListener('visibilitychange', this.shown);
   }
 
-  // now asks at once.
+  // now sends a request at once.
   now() {
     this.rest();
     if (!this.ended) this.ask();
   }
 
-  // to asks for another path from now on.
+  // to changes the path.
   to(path) {
     this.path = path;
     this.tag = null;
@@ -64,7 +64,7 @@ export class Feed {
       this.onState?.(this);
       if (data) this.onData(data, this);
     } catch (error) {
-      if (this.aborter !== aborter) return; // something else is asked for now
+      if (this.aborter !== aborter) return; // another request has replaced this one
       this.failures++;
       this.error = error;
       this.onState?.(this);
@@ -73,7 +73,7 @@ export class Feed {
     }
     const pause = this.failures ? Math.min(longest, this.every * 2 ** (this.failures - 1)) * (0.75 + Math.random() / 2) : this.every;
     this.due = Date.now() + pause;
-    // A token that is good no more makes the browser ask for another: not again and again.
+    // After a token is rejected, the browser asks the user for another, so do not repeat.
     if (!document.hidden && !this.ended && !this.error?.denied) this.timer = setTimeout(() => this.ask(), pause);
   }
 }

@@ -35,7 +35,7 @@ function answer(data, query) {
   const later = query.pages.length > 1;
   if (!data.resources?.length && !later) {
     return el('section', { class: 'card', 'data-key': 'none' }, silence(data.silent), el('p', {}, data.error ?? 'No key serves such a resource, and no client subscribes to it.'),
-      data.near?.length ? [el('p', { class: 'soft' }, 'Similar names:'), el('ul', {}, data.near.map((n) => el('li', { 'data-key': n }, el('a', { href: href({ search: n }) }, n))))] : null);
+      data.similar?.length ? [el('p', { class: 'soft' }, 'Similar names:'), el('ul', {}, data.similar.map((n) => el('li', { 'data-key': n }, el('a', { href: href({ search: n }) }, n))))] : null);
   }
   const versions = data.resources.flatMap((r) => r.versions.map((v) => ({ key: `${r.type_url}|${r.name}|${v.version}|${v.digest}`, cells: [
     `${r.type} ${r.name}`, v.version ? shorten(v.version, 16) : 'does not exist', `${number(v.keys)}${v.more_keys ? '+' : ''}`, inWords(v.states)] })));
