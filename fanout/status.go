@@ -35,6 +35,9 @@ type Client interface {
 	// client counts as holding what it has acknowledged. The cost is proportional to the size of
 	// its subscriptions.
 	Holdings() []TypeDiff
+	// Find yields the client's status with the canonical names that want returns of a table, as far as its
+	// subscriptions include them. The cost is proportional to their number, and nothing waits for it.
+	Find(want func(*cache.Table) []string, yield func(*FoundResource) bool)
 	// Reach returns the client's state regarding an update of a table: Synced if it acknowledged
 	// the update, Nacked if it rejected it, Stale if the update was sent and is not answered, and
 	// NotSent if the update is still to be sent. at is when that state began. ok is false if the

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,16 @@ func one(name, hint string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
 			return fmt.Errorf("expected one %s; %s", name, hint)
+		}
+		return nil
+	}
+}
+
+// oneOrTwo accepts one or two arguments.
+func oneOrTwo(what, hint string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < 1 || len(args) > 2 || slices.Contains(args, "") {
+			return fmt.Errorf("expected one %s; %s", what, hint)
 		}
 		return nil
 	}

@@ -19,10 +19,11 @@ var errDiffers = errors.New("the client does not have the current resources")
 
 // newDiffCmd compares the resources of a client with the current ones.
 func (a *app) newDiffCmd() *cobra.Command {
+	var f compareFlags
 	cmd := &cobra.Command{
-		Use:   "diff CLIENT",
-		Short: "Compare the resources that a client has with the current ones",
-		Long: "Compare, for each type, the resources that a client has with those of its node, and the\n" +
+		Use:   "diff CLIENT|A [B]",
+		Short: "Compare the resources of a client with the current ones, or two clients or keys",
+		Long: "With one CLIENT, compare, for each type, the resources that a client has with those of its node, and the\n" +
 			"resources of its node with those of the key's owner. A client has the resources that it\n" +
 			"acknowledged (ACK):\n\n" +
 			"  =  number of resources that are current\n" +
@@ -32,20 +33,42 @@ func (a *app) newDiffCmd() *cobra.Command {
 			"  -  the client has a resource that was removed\n\n" +
 			"A node keeps only the newest version of each resource. The output therefore shows the\n" +
 			"version that the client should have, not the older one that it has.\n\n" +
-			"CLIENT is a node ID or its beginning.",
+			"With A and B, compare the resources of two clients; with --keys, those of two aggregation\n" +
+			"keys on their owners:\n\n" +
+			"  +  only B has the resource\n" +
+			"  -  only A has the resource\n" +
+			"  ~  the versions or contents differ\n" +
+			"  ?  the version that a client has is not known\n\n" +
+			"Below the first 20 resources that differ are the fields that differ, without secrets. With\n" +
+			"--nodes and one KEY, compare the key on two nodes; with two names, take the first one\n" +
+			"from the first node and the second one from the second node.\n\n" +
+			"CLIENT is a node ID or its beginning. Two names are names of clients unless --keys is set.",
 		Example: "  xdsrelay diff envoy-7\n" +
-			"  xdsrelay diff envoy-7 -o json",
-		Args: one("CLIENT", clientsHint),
+			"  xdsrelay diff envoy-7 -o json\n" +
+			"  xdsrelay diff envoy-7 envoy-8\n" +
+			"  xdsrelay diff --keys shop/eu shop/us --type CDS\n" +
+			"  xdsrelay diff shop/eu --nodes relay-0,relay-1",
+		Args: oneOrTwo("CLIENT, or two clients, or keys with --keys", clientsHint),
 	}
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asTable)
+	addCompare(cmd, &f)
 	a.completeNames(cmd, node)
-	exitCodes(cmd, "the client has the current resources", "the client does not have the current resources", "the command failed, or the command line is wrong")
+	exitCodes(cmd, "the client has the current resources, or both sides have equal ones", "the resources differ", "the command failed, or the command line is wrong")
 	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
 		if err := out.check(); err != nil {
 			return err
 		}
-		if err := a.diff(cmd.Context(), node, out, args[0]); err != nil && !errors.Is(err, errDiffers) {
+		query, err := f.query(args)
+		switch {
+		case err != nil:
+			return err
+		case query != nil:
+			err = a.compare(cmd.Context(), node, out, query)
+		default:
+			err = a.diff(cmd.Context(), node, out, args[0])
+		}
+		if err != nil && !errors.Is(err, errDiffers) && !errors.Is(err, errCompared) {
 			return usageError{err} // 2 means a failure, as for diff(1)
 		} else if err != nil {
 			return errQuiet{err}

@@ -155,6 +155,11 @@ func dumpOne(w io.Writer, out *output, r ops.Dumped, first bool) error {
 	if text, err = json.Marshal(r); err != nil {
 		return err
 	}
+	return elementYAML(w, text)
+}
+
+// elementYAML writes JSON as an element of a YAML list.
+func elementYAML(w io.Writer, text []byte) error {
 	element, err := toYAML(slices.Concat([]byte("["), text, []byte("]")))
 	if err != nil {
 		return err

@@ -104,7 +104,7 @@ func (a *app) newRootCmd() *cobra.Command {
 		{"run", "Run a node:", []*cobra.Command{a.newRunCmd(), a.newDemoCmd()}},
 		{"configure", "Configure nodes and clients:", []*cobra.Command{a.newConfigCmd(), a.newBootstrapCmd()}},
 		{"inspect", "Inspect a running tier:", []*cobra.Command{
-			a.newStatusCmd(), a.newNodesCmd(), a.newKeysCmd(), a.newExplainCmd(), a.newDiffCmd(), a.newDumpCmd(), a.newHistoryCmd(), a.newEventsCmd(), a.newTopCmd(),
+			a.newStatusCmd(), a.newWhoCmd(), a.newNodesCmd(), a.newKeysCmd(), a.newExplainCmd(), a.newDiffCmd(), a.newDumpCmd(), a.newHistoryCmd(), a.newEventsCmd(), a.newTopCmd(),
 			a.newClientCmd(),
 		}},
 		{"operate", "Operate a running tier:", []*cobra.Command{

@@ -90,9 +90,10 @@ func text(s string) func(io.Writer, bool) {
 
 // namesOf returns a name of each element, in order and without repetitions.
 func namesOf[T any](all []T, name func(*T) string) (names []string) {
+	seen := make(map[string]bool, len(all))
 	for i := range all {
-		if n := name(&all[i]); !slices.Contains(names, n) {
-			names = append(names, n)
+		if n := name(&all[i]); !seen[n] {
+			seen[n], names = true, append(names, n)
 		}
 	}
 	return names

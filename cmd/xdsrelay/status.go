@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 
 // statusFlags select clients, and say which state they should have.
 type statusFlags struct {
+	rowFlags
+
 	key, node, state, typ string
 	resources, events     bool
 	failOn                string
@@ -46,9 +49,11 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"MISSING is the number of resource names in the client's subscriptions that do not exist:\n" +
 			"the control plane does not have them, or has not answered yet. A client can be SYNCED\n" +
 			"although resources are missing. SINCE is the age of the worst state of the client.\n" +
-			"VERSION is the version in the last response to the client. Below the table are the\n" +
-			"reasons of NACKs with the number of clients and keys, the nodes that do not answer, and\n" +
-			"the warnings of the tier.\n\n" +
+			"VERSION is the version in the last response to the client.\n\n" +
+			"The first lines count all selected clients by state, and list the reasons of NACKs with\n" +
+			"the number of clients and keys. A table has at most 50 clients, those in the worst state\n" +
+			"first; --limit and --sort change that. Below the table are the nodes that do not answer\n" +
+			"and the warnings of the tier.\n\n" +
 			"With CLIENT, which is a node ID or its beginning, show all details of one client, with\n" +
 			"the names of missing resources.\n\n" +
 			"With CLIENT and --events, show the last events of the client on all nodes: connects,\n" +
@@ -70,6 +75,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"  xdsrelay status envoy-7 --resources\n" +
 			"  xdsrelay status envoy-7 --events\n" +
 			"  xdsrelay status --key shop/eu --state nacked,stale -o wide\n" +
+			"  xdsrelay status --sort since --limit 10\n" +
 			"  xdsrelay status --state nacked,stale --watch\n" +
 			"  xdsrelay status --fail-on nacked\n" +
 			"  xdsrelay status --key shop/eu --wait --timeout 2m\n" +
@@ -91,6 +97,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, timeoutUsage)
 	flags.BoolVarP(&f.watch, "watch", "w", false, watchUsage)
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, intervalUsage)
+	addRows(cmd, &f.rowFlags)
 	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
 	cmd.MarkFlagsMutuallyExclusive("watch", "fail-on")
 	cmd.MarkFlagsMutuallyExclusive("events", "resources")
@@ -98,7 +105,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	exitCodes(cmd, "success", "the command failed, --fail-on found a client, or --wait timed out", usuallyWrong)
 	a.completeNames(cmd, node)
 	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
-		if err := errors.Join(out.check(), f.check(len(args) > 0)); err != nil {
+		if err := errors.Join(out.check(), f.check(len(args) > 0), f.rowFlags.check(cmd)); err != nil {
 			return err
 		}
 		if f.wait {
@@ -132,7 +139,7 @@ func (f *statusFlags) check(one bool) error {
 	for _, of := range []struct {
 		flag string
 		set  bool
-	}{{"--key", f.key != ""}, {"--node", f.node != ""}, {"--state", f.state != ""}, {"--type", f.typ != ""}, {"--wait", f.wait}} {
+	}{{"--key", f.key != ""}, {"--node", f.node != ""}, {"--state", f.state != ""}, {"--type", f.typ != ""}, {"--wait", f.wait}, {"--sort", f.sort != ""}} {
 		if one && of.set {
 			return usageError{fmt.Errorf("%s selects among all clients: omit it, or omit CLIENT", of.flag)}
 		}
@@ -165,25 +172,6 @@ func (f *statusFlags) query() url.Values {
 	return v
 }
 
-// pageSize is the number of clients in one answer of the node.
-const pageSize = "2000"
-
-// clients returns all clients of a query.
-func (r *remote) clients(ctx context.Context, query url.Values) (all ops.Page, err error) {
-	query.Set("limit", pageSize)
-	for {
-		var page ops.Page
-		if _, err := r.get(ctx, "/api/v1/clients", query, &page); err != nil {
-			return all, err
-		}
-		all.Clients, all.Silent = append(all.Clients, page.Clients...), page.Silent
-		if page.Next == "" {
-			return all, nil
-		}
-		query.Set("page", page.Next)
-	}
-}
-
 // The errors for scripts.
 var (
 	errFound    = errors.New("clients match --fail-on")
@@ -193,46 +181,37 @@ var (
 
 // statusOfAll shows the clients; lines about nodes that did not answer, and warnings, go to notes.
 func statusOfAll(ctx context.Context, w, notes io.Writer, node *remote, out *output, f statusFlags) error {
+	now, limit := time.Now(), f.most(out)
+	switch {
+	case out.isData():
+		if err := clientData(ctx, w, node, out, &f, limit); err != nil {
+			return err
+		}
+		return f.search(ctx, node)
+	case out.form == asName:
+		silent, err := clientNames(ctx, w, node, &f, limit)
+		if err != nil {
+			return err
+		}
+		silentLines(notes, silent)
+		return f.search(ctx, node)
+	}
 	var page ops.Page
-	warnings, err := node.withWarnings(ctx, out.isTable(), func(ctx context.Context) (err error) {
-		page, err = node.clients(ctx, f.query())
+	warnings, err := node.withWarnings(ctx, true, func(ctx context.Context) (err error) {
+		page, err = node.clients(ctx, f.query(), f.order(), limit)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	if err := out.print(w, view{
-		data:  page,
-		names: namesOf(page.Clients, func(c *ops.Client) string { return c.Name }),
-		table: func(w io.Writer, wide bool) { printClients(w, page, wide, f, now) },
-	}); err != nil {
-		return err
-	}
-	if !out.isData() {
-		silentLines(notes, page.Silent)
-		warningLines(notes, warnings, now)
-	}
-	return f.failure(page)
+	printClients(w, page, out.form == asWide, f, now)
+	silentLines(notes, page.Silent)
+	warningLines(notes, warnings, now)
+	return f.search(ctx, node)
 }
 
-func printClients(w io.Writer, page ops.Page, wide bool, f statusFlags, now time.Time) {
-	switch {
-	case len(page.Clients) > 0:
-		clientTable(w, page.Clients, wide, now)
-		fmt.Fprintf(w, "\n%s\n", sumLine(page.Clients))
-		if !wide {
-			rejections(w, page.Clients, now)
-		}
-	case f.query().Encode() == "":
-		fmt.Fprintln(w, "no clients: none is connected, or none has sent its Node yet")
-	default:
-		fmt.Fprintln(w, errNobodyIs)
-	}
-}
-
-// failure returns the error of --fail-on.
-func (f *statusFlags) failure(page ops.Page) error {
+// search returns the error of --fail-on: it asks for one client in such a state among those selected.
+func (f *statusFlags) search(ctx context.Context, node *remote) error {
 	if f.failOn == "" {
 		return nil
 	}
@@ -240,15 +219,45 @@ func (f *statusFlags) failure(page ops.Page) error {
 	if err != nil {
 		return usageError{err}
 	}
-	for i := range page.Clients {
-		if slices.ContainsFunc(bad, page.Clients[i].Has) {
+	query := f.query()
+	query.Set("sort", string(ops.ByName))
+	query.Set("limit", strconv.Itoa(1))
+	var page ops.Page
+	if f.state == "" {
+		query.Set("state", f.failOn)
+		_, err = node.get(ctx, "/api/v1/clients", query, &page)
+	} else { // the state may be that of another type
+		page, err = node.clients(ctx, f.query(), ops.ByName, 0)
+	}
+	if err != nil {
+		return err
+	}
+	return failureOf(bad, page.Clients, page.Silent)
+}
+
+// failureOf returns the error of --fail-on for clients.
+func failureOf(bad []ops.State, clients []ops.Client, silent []ops.Silent) error {
+	for i := range clients {
+		if slices.ContainsFunc(bad, clients[i].Has) {
 			return errFound
 		}
 	}
-	if len(page.Silent) > 0 {
+	if len(silent) > 0 {
 		return errSilent
 	}
 	return nil
+}
+
+// failure returns the error of --fail-on for the clients of a name.
+func (f *statusFlags) failure(clients []ops.Client, silent []ops.Silent) error {
+	if f.failOn == "" {
+		return nil
+	}
+	bad, err := ops.ParseStates(f.failOn)
+	if err != nil {
+		return usageError{err}
+	}
+	return failureOf(bad, clients, silent)
 }
 
 // statusOf shows the clients of a name.
@@ -287,7 +296,7 @@ func statusOf(ctx context.Context, w, notes io.Writer, node *remote, out *output
 		silentLines(notes, found.Silent)
 		warningLines(notes, warnings, now)
 	}
-	return f.failure(ops.Page{Clients: found.Clients, Silent: found.Silent})
+	return f.failure(found.Clients, found.Silent)
 }
 
 // find returns the clients with a name, or an error that suggests others.
@@ -334,11 +343,11 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 	for {
 		behind := f.query()
 		behind.Set("state", strings.Join([]string{string(ops.Stale), string(ops.Nacked), string(ops.Unknown), string(ops.MissingResource)}, ","))
-		some := f.query()
-		some.Set("limit", "1")
-		late, err := node.clients(ctx, behind)
+		late, err := node.clients(ctx, behind, ops.ByState, usualRows)
 		if err == nil && len(late.Clients) == 0 && len(late.Silent) == 0 {
 			var present ops.Page
+			some := f.query()
+			some.Set("limit", "1")
 			if _, err = node.get(ctx, "/api/v1/clients", some, &present); err == nil && len(present.Clients) > 0 {
 				return nil
 			}
@@ -353,7 +362,7 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 			case len(late.Silent) > 0:
 				return errSilent
 			case len(late.Clients) > 0:
-				return fmt.Errorf("timeout after %s: %s not in sync, or with missing resources", f.timeout, count(len(late.Clients), "client"))
+				return fmt.Errorf("timeout after %s: %s not in sync, or with missing resources", f.timeout, count(late.Summary.Clients, "client"))
 			}
 			return fmt.Errorf("timeout after %s: %w", f.timeout, errNobodyIs)
 		}

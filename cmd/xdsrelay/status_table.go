@@ -88,18 +88,6 @@ func typesOf(clients []ops.Client) (types []string) {
 	return types
 }
 
-// sumLine counts clients by state, and those with missing resources.
-func sumLine(clients []ops.Client) string {
-	states, missing := ops.Count{}, 0
-	for i := range clients {
-		states[clients[i].State]++
-		if clients[i].Missing > 0 {
-			missing++
-		}
-	}
-	return count(len(clients), "client") + statesLine(states) + missingText(missing)
-}
-
 // missingText is the number of clients with missing resources; empty for none.
 func missingText(clients int) string {
 	switch clients {
@@ -123,67 +111,6 @@ func statesLine(states ops.Count) string {
 		return ""
 	}
 	return ": " + strings.Join(parts, ", ")
-}
-
-// maxReasons limits the reasons of NACKs below a table.
-const maxReasons = 10
-
-// rejection is a reason why clients rejected a type, for all keys.
-type rejection struct {
-	name, message string
-	version       string // of the first client; of all, if versions has one element
-	clients, keys map[string]bool
-	versions      map[string]bool
-	example       *ops.Client // the first client
-	since         time.Time
-}
-
-// rejectionsOf groups NACKs by type and message, those of most clients first.
-func rejectionsOf(clients []ops.Client) (all []*rejection) {
-	for i := range clients {
-		c := &clients[i]
-		for _, t := range c.Types {
-			if t.Nack == nil {
-				continue
-			}
-			at := slices.IndexFunc(all, func(r *rejection) bool { return r.name == t.Name && r.message == t.Nack.Message })
-			if at < 0 {
-				at = len(all)
-				all = append(all, &rejection{
-					name: t.Name, message: t.Nack.Message, version: t.Nack.Version, example: c, since: t.Nack.At,
-					clients: map[string]bool{}, keys: map[string]bool{}, versions: map[string]bool{},
-				})
-			}
-			r := all[at]
-			r.clients[c.Name+"\x00"+c.Node+"\x00"+c.Peer] = true
-			r.keys[c.Key], r.versions[t.Nack.Version] = true, true
-			if t.Nack.At.Before(r.since) {
-				r.since = t.Nack.At
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *rejection) int { return cmp.Compare(len(b.clients), len(a.clients)) })
-	return all
-}
-
-// rejections writes the reasons of NACKs with the number of clients and keys.
-func rejections(w io.Writer, clients []ops.Client, now time.Time) {
-	all := rejectionsOf(clients)
-	for i, r := range all {
-		if i == maxReasons {
-			fmt.Fprintf(w, "and %d more reasons: see -o wide\n", len(all)-i)
-			return
-		}
-		who := fmt.Sprintf("client %s of key %s", r.example.Name, r.example.Key)
-		if len(r.clients) > 1 {
-			who = fmt.Sprintf("%s of %s, such as %s", count(len(r.clients), "client"), count(len(r.keys), "key"), who)
-		}
-		of := r.name
-		if len(r.versions) == 1 && r.version != "" {
-			of += " " + shortVersion(r.version)
-		}
-		fmt.Fprintf(w, "%s rejected (NACK) by %s, for %s: %s\n", printable(of), printable(who), ago(now, r.since), printable(r.message))
-	}
 }
 
 // silentLines writes a line for each node that did not answer.

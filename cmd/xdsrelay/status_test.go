@@ -59,8 +59,8 @@ func TestRejectionsByReason(t *testing.T) {
 	}
 	clients[7].Types[0].Nack.Message = "out of memory"
 	var b bytes.Buffer
-	rejections(&b, clients, now)
-	want := "LDS rejected (NACK) by 59 clients of 30 keys, such as client envoy-0 of key key-0, for 59s: no such filter\n" +
+	reasonLines(&b, ops.SumClients(clients, nil).Rejections, now)
+	want := "LDS rejected (NACK) by 59 clients of 30 keys, such as client envoy-59 of key key-29, for 59s: no such filter\n" +
 		"LDS digest-3 rejected (NACK) by client envoy-7 of key key-3, for 7s: out of memory\n"
 	if b.String() != want {
 		t.Errorf("got\n%sexpected\n%s", b.String(), want)
@@ -104,9 +104,7 @@ func TestStatusTables(t *testing.T) {
 	clients := someClients(now)
 	for name, draw := range map[string]func(*bytes.Buffer){
 		"table": func(b *bytes.Buffer) {
-			clientTable(b, clients, false, now)
-			b.WriteString("\n" + sumLine(clients) + "\n")
-			rejections(b, clients, now)
+			printClients(b, ops.Page{Clients: clients}, false, statusFlags{}, now)
 			silentLines(b, []ops.Silent{{Node: "c", Error: "no answer within 3s", Clients: 12}})
 		},
 		"wide": func(b *bytes.Buffer) { clientTable(b, clients, true, now) },

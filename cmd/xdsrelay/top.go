@@ -126,6 +126,6 @@ func drawTop(w io.Writer, now *snapshot, wide bool) {
 	if len(now.Late) > 0 {
 		fmt.Fprintln(w)
 		clientTable(w, now.Late, wide, now.At)
-		rejections(w, now.Late, now.At)
+		reasonLines(w, s.Rejections, now.At)
 	}
 }

@@ -78,6 +78,20 @@ func (p *pollClient) Info() fanout.StreamInfo {
 // compare compares the client with the current content, type by type in the order E1. url selects
 // one type; empty means all.
 func (p *pollClient) compare(url string, closely bool) [][]compared {
+	var out [][]compared
+	for _, v := range p.statesOf(url) {
+		c := v.compare(p.registry.cache, closely)
+		if last := len(out) - 1; last >= 0 && out[last][0].typ == v.typ {
+			out[last] = append(out[last], c)
+			continue
+		}
+		out = append(out, []compared{c})
+	}
+	return out
+}
+
+// statesOf returns the polls, type by type in the order E1. url selects one type; empty means all.
+func (p *pollClient) statesOf(url string) []pollState {
 	p.registry.mu.Lock()
 	all := make([]pollState, 0, len(p.states))
 	for _, v := range p.states {
@@ -89,16 +103,7 @@ func (p *pollClient) compare(url string, closely bool) [][]compared {
 	slices.SortFunc(all, func(a, b pollState) int {
 		return cmp.Or(cmp.Compare(a.typ.Order, b.typ.Order), strings.Compare(a.typ.URL, b.typ.URL), strings.Compare(a.names, b.names))
 	})
-	var out [][]compared
-	for _, v := range all {
-		c := v.compare(p.registry.cache, closely)
-		if last := len(out) - 1; last >= 0 && out[last][0].typ == v.typ {
-			out[last] = append(out[last], c)
-			continue
-		}
-		out = append(out, []compared{c})
-	}
-	return out
+	return all
 }
 
 // severity orders states: the worst state among the polls for a type counts.
@@ -171,6 +176,37 @@ func (p *pollClient) Holdings() []fanout.TypeDiff {
 		out = append(out, h)
 	}
 	return out
+}
+
+// Find yields the status with resources that the client polls for. Of a resource in several polls, it yields
+// that of each.
+func (p *pollClient) Find(want func(*cache.Table) []string, yield func(*fanout.FoundResource) bool) {
+	for _, v := range p.statesOf("") {
+		t := p.registry.cache.Find(p.key, v.typ)
+		if t == nil {
+			continue
+		}
+		names := want(t)
+		if len(names) == 0 {
+			continue
+		}
+		c := v.compare(p.registry.cache, true)
+		if !c.there || c.place.Sub == nil {
+			continue
+		}
+		f := fanout.FoundResource{Table: t, Since: c.since}
+		switch f.State = c.state; {
+		case c.positionUnknown:
+			f.State = fanout.Unknown
+		case c.state == fanout.Stale && c.unackedRepeats > 0:
+			f.Waiting = "polls with another version"
+		case c.state == fanout.Stale:
+			f.Waiting = "awaiting the next poll"
+		}
+		if !c.place.Find(names, f, yield) {
+			return
+		}
+	}
 }
 
 // Reach returns the state of the worst poll for the table's type.

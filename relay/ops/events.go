@@ -87,7 +87,6 @@ const (
 
 // The parameters of a question for events.
 const (
-	paramKind  = "kind"
 	paramSince = "since"
 )
 

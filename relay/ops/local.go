@@ -54,6 +54,7 @@ func (l Local) Part(q Query) Part {
 	for len(streams) > 0 {
 		n := sameClient(streams)
 		if c := describe(l.Node, streams[:n], &q); q.stands(&c) {
+			c.cutTo(&q)
 			out.Clients = append(out.Clients, c)
 		}
 		if streams = streams[n:]; len(out.Clients) >= q.Limit {

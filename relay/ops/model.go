@@ -24,6 +24,11 @@ const (
 	askClientEvents = "fleet/client_events"
 	askWould        = "fleet/would"
 	askApply        = "fleet/apply"
+	askSorted       = "fleet/sorted"
+	askWho          = "fleet/who"
+	askWhoNear      = "fleet/who/near"
+	askContents     = "fleet/contents"
+	askBodies       = "fleet/bodies"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -42,6 +47,13 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		}
 		return local.Part(q), nil
 	}, append(QueryParams(), paramAfter)...)
+	handle(askSorted, func(_ context.Context, v url.Values) (any, error) {
+		q, err := ParseQuery(v)
+		if err != nil {
+			return nil, err
+		}
+		return local.sorted(q), nil
+	}, append(QueryParams(), paramAfter)...)
 	handle(askKeys, func(_ context.Context, v url.Values) (any, error) {
 		q, err := ParseKeyQuery(v)
 		if err != nil {
@@ -57,6 +69,12 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		return local.diff(at{Name: v.Get(paramName), Key: v.Get(ParamKey), Peer: v.Get(paramPeer)}), nil
 	}, paramName, ParamKey, paramPeer)
 	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(ParamKey)), nil }, ParamKey)
+	handle(askWho, func(_ context.Context, v url.Values) (any, error) { return local.answerWho(v) }, append(WhoParams(), paramAfter)...)
+	handle(askWhoNear, func(_ context.Context, v url.Values) (any, error) {
+		return local.nearResources(v.Get(paramResource), v.Get(paramType)), nil
+	}, paramResource, paramType)
+	handle(askContents, func(_ context.Context, v url.Values) (any, error) { return local.answerContents(v) }, paramName, ParamKey, paramPeer, paramType, paramAfter)
+	handle(askBodies, func(_ context.Context, v url.Values) (any, error) { return local.answerBodies(v) }, ParamKey, paramResource)
 	handle(askChanges, func(_ context.Context, v url.Values) (any, error) { return local.answerChanges(v) }, ChangesParams()...)
 	handle(askArrival, func(_ context.Context, v url.Values) (any, error) {
 		q, err := ParseQuery(v)
@@ -81,6 +99,9 @@ type Page struct {
 	// Silent are the nodes that did not answer: their clients are not here. One that
 	// was silent once is not asked for later pages, so that these are not late, too.
 	Silent []Silent `json:"silent"`
+	// Summary counts all clients that the query selects, on this page and behind it. Only the
+	// first page of a query with an order has it.
+	Summary *Summary `json:"summary,omitempty"`
 }
 
 // Clients answers a query: a page of clients by their names. Its size is at most what
@@ -89,9 +110,13 @@ func (f *Model) Clients(ctx context.Context, q Query) (Page, error) {
 	if q.Node != "" && !slices.ContainsFunc(f.nodes.All(), func(m shard.Member) bool { return m.Name == q.Node }) {
 		return Page{}, fmt.Errorf("node: the tier has no node %q", q.Node)
 	}
-	parts, silent := AskAll[Part](ctx, f.nodes, askClients, q.values(), func(node string) bool {
+	wanted := func(node string) bool {
 		return (q.Node == "" || node == q.Node) && !slices.ContainsFunc(q.silent, func(s Silent) bool { return s.Node == node })
-	})
+	}
+	if q.Sort != "" {
+		return f.sortedPage(ctx, q, wanted), nil
+	}
+	parts, silent := AskAll[Part](ctx, f.nodes, askClients, q.values(), wanted)
 	return q.join(parts, silent), nil
 }
 
@@ -118,7 +143,7 @@ func (q *Query) join(parts []Part, silent []Silent) Page {
 		page.Clients, more = page.Clients[:q.Limit], true
 	}
 	if more && len(page.Clients) > 0 {
-		page.Next = token(cursor{page.Clients[len(page.Clients)-1].at(), page.Silent})
+		page.Next = token(cursor{After: page.Clients[len(page.Clients)-1].at(), Silent: page.Silent})
 	}
 	return page
 }

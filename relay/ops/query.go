@@ -22,11 +22,17 @@ type Query struct {
 	Type string
 	// Resources is how many resources of each type are told of; 0 for none.
 	Resources int
+	// Brief leaves out the types of the clients.
+	Brief bool
 	// Limit is how many clients a page has at most.
 	Limit int
+	// Sort is the order of the clients; with the empty one, which is [ByName], the first page has
+	// no [Summary].
+	Sort Sort
 
-	after  *at      // the last one of the page before
-	silent []Silent // who did not answer before, and is not asked again
+	after     *at      // the last one of the page before
+	afterRank *rank    // the same with Sort
+	silent    []Silent // who did not answer before, and is not asked again
 }
 
 // Bounds of a page: its usual size, and the largest.
@@ -51,11 +57,12 @@ const (
 	paramSearch                                  = "search"
 	paramState, paramType, paramLimit, paramPage = "state", "type", "limit", "page"
 	paramResources, paramAfter, paramPeer        = "resources", "after", "peer"
+	paramSort, paramBrief                        = "sort", "brief"
 )
 
 // QueryParams are the parameters that [ParseQuery] reads.
 func QueryParams() []string {
-	return []string{paramName, paramPrefix, paramSearch, ParamKey, paramNode, paramState, paramType, paramLimit, paramPage, paramResources}
+	return []string{paramName, paramPrefix, paramSearch, ParamKey, paramNode, paramState, paramType, paramLimit, paramPage, paramResources, paramSort, paramBrief}
 }
 
 // ParseQuery reads a query from the parameters of a URL. The error is the asker's.
@@ -77,20 +84,45 @@ func ParseQuery(v url.Values) (q Query, err error) {
 	if q.Resources, err = number(v, paramResources, 0, 0, maxResources); err != nil {
 		return q, err
 	}
+	if q.Sort, err = parseSort(v.Get(paramSort)); err != nil {
+		return q, err
+	}
+	if text := v.Get(paramBrief); text != "" {
+		if q.Brief, err = strconv.ParseBool(text); err != nil {
+			return q, fmt.Errorf("%s: got %q, expected true or false", paramBrief, text)
+		}
+	}
+	return q, q.parsePlace(v)
+}
+
+// parsePlace reads where a page begins.
+func (q *Query) parsePlace(v url.Values) error {
 	if text := v.Get(paramPage); text != "" {
 		var c cursor
-		if err := readToken(text, &c); err != nil {
-			return q, fmt.Errorf("%s: expected next of the previous page", paramPage)
+		if err := readToken(text, &c); err != nil || c.Sort != q.Sort || (c.Rank != nil) != (q.Sort != "") {
+			return fmt.Errorf("%s: expected next of the previous page", paramPage)
 		}
-		q.after, q.silent = &c.After, c.Silent
+		q.afterRank, q.silent = c.Rank, c.Silent
+		if c.Rank == nil {
+			q.after = &c.After
+		}
 	}
-	if text := v.Get(paramAfter); text != "" {
+	text := v.Get(paramAfter)
+	if text == "" {
+		return nil
+	}
+	var err error
+	if q.Sort != "" {
+		q.afterRank = &rank{}
+		err = json.Unmarshal([]byte(text), q.afterRank)
+	} else {
 		q.after = &at{}
-		if err := json.Unmarshal([]byte(text), q.after); err != nil {
-			return q, fmt.Errorf("%s: %w", paramAfter, err)
-		}
+		err = json.Unmarshal([]byte(text), q.after)
 	}
-	return q, nil
+	if err != nil {
+		return fmt.Errorf("%s: %w", paramAfter, err)
+	}
+	return nil
 }
 
 func number(v url.Values, name string, usual, least, most int) (int, error) {
@@ -122,6 +154,7 @@ func (q Query) values() url.Values {
 	v := url.Values{}
 	for name, text := range map[string]string{
 		paramName: q.Name, paramPrefix: q.Prefix, paramSearch: q.Search, ParamKey: q.Key, paramType: q.Type,
+		paramSort: string(q.Sort),
 	} {
 		if text != "" {
 			v.Set(name, text)
@@ -136,10 +169,20 @@ func (q Query) values() url.Values {
 	}
 	v.Set(paramLimit, strconv.Itoa(q.Limit))
 	v.Set(paramResources, strconv.Itoa(q.Resources))
-	if q.after != nil {
-		if text, err := json.Marshal(q.after); err == nil { // texts can always be written
-			v.Set(paramAfter, string(text))
-		}
+	if q.Brief {
+		v.Set(paramBrief, "true")
+	}
+	var after any
+	switch {
+	case q.after != nil:
+		after = q.after
+	case q.afterRank != nil:
+		after = q.afterRank
+	default:
+		return v
+	}
+	if text, err := json.Marshal(after); err == nil { // texts can always be written
+		v.Set(paramAfter, string(text))
 	}
 	return v
 }
@@ -166,6 +209,8 @@ func (q *Query) stands(c *Client) bool {
 
 // cursor is where a page ends.
 type cursor struct {
-	After  at       `json:"a"`
+	After  at       `json:"a,omitzero"`
+	Rank   *rank    `json:"r,omitempty"`
+	Sort   Sort     `json:"o,omitempty"`
 	Silent []Silent `json:"s,omitempty"`
 }

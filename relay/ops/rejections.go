@@ -26,29 +26,40 @@ type Rejection struct {
 	Clients  int  `json:"clients"`
 	Keys     int  `json:"keys"`
 	MoreKeys bool `json:"more_keys,omitempty"`
-	// Since is when the first of them rejected it, Client one of them.
+	// Since is when the first of them rejected it, Client and Key are one of them.
 	Since  time.Time `json:"since"`
 	Client string    `json:"client"`
+	Key    string    `json:"key"`
+	// Version is what they all rejected; empty if they rejected several versions.
+	Version string `json:"version,omitempty"`
 	// Hashes stand for the keys between nodes, which may have the same.
 	Hashes []uint32 `json:"hashes,omitempty"`
 }
 
 func (r *Rejection) add(o *Rejection) {
 	r.Clients += o.Clients
-	r.MoreKeys = r.MoreKeys || o.MoreKeys
-	for _, h := range o.Hashes {
-		switch at, known := slices.BinarySearch(r.Hashes, h); {
-		case known:
-		case len(r.Hashes) >= mostRejected:
-			r.MoreKeys = true
-		default:
-			r.Hashes = slices.Insert(r.Hashes, at, h)
-		}
-	}
+	r.Hashes, r.MoreKeys = addHashes(r.Hashes, r.MoreKeys || o.MoreKeys, o.Hashes)
 	r.Keys = len(r.Hashes)
 	if o.Since.Before(r.Since) {
-		r.Since, r.Client = o.Since, o.Client
+		r.Since, r.Client, r.Key = o.Since, o.Client, o.Key
 	}
+	if o.Version != r.Version {
+		r.Version = ""
+	}
+}
+
+// addHashes adds hashes of keys to a sorted list that is bounded; more says that there are further ones.
+func addHashes(to []uint32, more bool, hashes []uint32) ([]uint32, bool) {
+	for _, h := range hashes {
+		switch at, known := slices.BinarySearch(to, h); {
+		case known:
+		case len(to) >= mostRejected:
+			more = true
+		default:
+			to = slices.Insert(to, at, h)
+		}
+	}
+	return to, more
 }
 
 // addRejection adds one to those with other reasons.
@@ -75,7 +86,7 @@ func (s *Sums) rejected(c *Client) {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(c.Key)) // never fails
 		s.Rejections = addRejection(s.Rejections, Rejection{
-			URL: t.URL, Name: t.Name, Message: t.Nack.Message, Clients: 1, Keys: 1, Since: t.Nack.At, Client: c.Name, Hashes: []uint32{h.Sum32()},
+			URL: t.URL, Name: t.Name, Message: t.Nack.Message, Clients: 1, Keys: 1, Since: t.Nack.At, Client: c.Name, Key: c.Key, Version: t.Nack.Version, Hashes: []uint32{h.Sum32()},
 		})
 	}
 }

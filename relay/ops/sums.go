@@ -72,52 +72,62 @@ type Summary struct {
 // Sums counts the clients. It costs as much as there are.
 func (l Local) Sums() Sums {
 	sums := Sums{Node: l.Node, States: Count{}, Types: []TypeSum{}}
-	l.each(func(c *Client) {
-		sums.Clients++
-		sums.Streams += c.Streams
-		sums.Unacked += int64(c.Unacked)
-		sums.States[c.State]++
-		sums.rejected(c)
-		if c.Missing > 0 {
-			sums.Missing++
-		}
-		sums.Former = addFormer(sums.Former, c.Former, 1)
-		for _, t := range c.Types {
-			one := TypeSum{URL: t.URL, Name: t.Name, States: Count{t.State: 1}}
-			if t.Missing > 0 {
-				one.Missing = 1
-			}
-			if t.State == Stale {
-				one.Stale = t.Since
-			}
-			sums.Types = addType(sums.Types, one)
-		}
-	})
-	sortTypes(sums.Types)
-	sums.Rejections = mostCommon(sums.Rejections)
+	for c := range l.selected(Query{}) {
+		sums.count(c)
+	}
+	sums.finish()
 	return sums
+}
+
+// count adds a client.
+func (s *Sums) count(c *Client) {
+	s.Clients++
+	s.Streams += c.Streams
+	s.Unacked += int64(c.Unacked)
+	s.States[c.State]++
+	s.rejected(c)
+	if c.Missing > 0 {
+		s.Missing++
+	}
+	s.Former = addFormer(s.Former, c.Former, 1)
+	for i := range c.Types {
+		s.Types = countType(s.Types, &c.Types[i])
+	}
+}
+
+// finish completes the numbers when all clients are counted.
+func (s *Sums) finish() {
+	sortTypes(s.Types)
+	s.Rejections = mostCommon(s.Rejections)
+}
+
+// countType adds a type of a client to those of its kind.
+func countType(all []TypeSum, t *Type) []TypeSum {
+	i := slices.IndexFunc(all, func(o TypeSum) bool { return o.URL == t.URL })
+	if i < 0 {
+		i, all = len(all), append(all, TypeSum{URL: t.URL, Name: t.Name, States: Count{}})
+	}
+	one := &all[i]
+	one.States[t.State]++
+	if t.Missing > 0 {
+		one.Missing++
+	}
+	if t.State == Stale && !t.Since.IsZero() && (one.Stale.IsZero() || t.Since.Before(one.Stale)) {
+		one.Stale = t.Since
+	}
+	return all
 }
 
 // countByKey counts the clients of each key.
 func (l Local) countByKey() map[string]Count {
 	keys := make(map[string]Count)
-	l.each(func(c *Client) {
+	for c := range l.selected(Query{}) {
 		if keys[c.Key] == nil {
 			keys[c.Key] = Count{}
 		}
 		keys[c.Key][c.State]++
-	})
-	return keys
-}
-
-// each calls f for every client, in order.
-func (l Local) each(f func(*Client)) {
-	for streams := l.find(Query{}); len(streams) > 0; {
-		n := sameClient(streams)
-		c := describe(l.Node, streams[:n], &Query{})
-		f(&c)
-		streams = streams[n:]
 	}
+	return keys
 }
 
 // addType adds the numbers of a type to those of its kind.

@@ -6,6 +6,7 @@ import { clock, count, span } from './format.js';
 import { keys, keysPath } from './keys.js';
 import { overview } from './overview.js';
 import { Feed } from './poll.js';
+import { resources, resourcesPath } from './resources.js';
 
 const main = document.getElementById('main');
 const hour = 3600;
@@ -76,6 +77,7 @@ function route() {
   }
   if (path === '/clients') return { name: 'clients', query: paged(q, clientsPath) };
   if (path === '/keys') return { name: 'keys', query: paged(q, keysPath) };
+  if (path === '/resources') return { name: 'resources', query: paged(q, resourcesPath) };
   if (path === '/config') return { name: 'config' };
   return { name: 'overview' };
 }
@@ -91,7 +93,7 @@ function paged(q, pathOf) {
   return query;
 }
 
-const titles = { overview: 'Overview', clients: 'Clients', client: 'Client', keys: 'Keys', config: 'Configuration' };
+const titles = { overview: 'Overview', clients: 'Clients', client: 'Client', keys: 'Keys', resources: 'Resources', config: 'Configuration' };
 
 function enter() {
   const last = view;
@@ -101,7 +103,7 @@ function enter() {
   detail = null;
   story?.end();
   story = null;
-  const path = { clients: () => clientsPath(view.query), keys: () => keysPath(view.query), client: () => clientPath(view.client), config: () => '/log?format=json' }[view.name]?.();
+  const path = { clients: () => clientsPath(view.query), keys: () => keysPath(view.query), resources: () => resourcesPath(view.query), client: () => clientPath(view.client), config: () => '/log?format=json' }[view.name]?.();
   if (path) {
     const here = view;
     detail = new Feed(path, view.name === 'config' ? 30_000 : 4000, {
@@ -140,7 +142,7 @@ function show() {
   const go = (hash) => { if (location.hash !== hash) location.replace(hash); };
   const all = { live: seen.live, series: seen.series, events: seen.events, story: seen.story, data: seen.data, levels: seen.levels, query: view.query, name: view.client, go };
   if (!seen.live && (view.name === 'overview' || view.name === 'config')) return;
-  morph(main, { overview, clients, client, keys, config }[view.name](all).filter(Boolean));
+  morph(main, { overview, clients, client, keys, resources, config }[view.name](all).filter(Boolean));
   tick();
 }
 
