@@ -2,126 +2,29 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net"
 	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"xdsrelay/fanout"
 	"xdsrelay/relay/admin"
-	"xdsrelay/relay/cache"
 	"xdsrelay/relay/ops"
-	"xdsrelay/relay/resource"
-	"xdsrelay/relay/tier"
-	"xdsrelay/shard"
+	"xdsrelay/relay/ops/opstest"
 )
 
-// fleetClient is a client whose state is made up.
-type fleetClient struct {
-	id, key, peer string
-	info          fanout.StreamInfo
-}
-
-func (c *fleetClient) Key() string                                                        { return c.key }
-func (c *fleetClient) ID() string                                                         { return c.id }
-func (c *fleetClient) Peer() string                                                       { return c.peer }
-func (c *fleetClient) Node() *corev3.Node                                                 { return &corev3.Node{Id: c.id} }
-func (c *fleetClient) Info() fanout.StreamInfo                                            { return c.info }
-func (c *fleetClient) Resources(func(fanout.ResourceStatus) bool)                         {}
-func (c *fleetClient) Holdings() []fanout.TypeDiff                                        { return nil }
-func (c *fleetClient) Find(func(*cache.Table) []string, func(*fanout.FoundResource) bool) {}
-func (c *fleetClient) Reach(*cache.Table, cache.UpdateRef) (fanout.State, time.Time, bool) {
-	return "", time.Time{}, false
-}
-
-// fleet has this many clients on three nodes: of each hundred, two reject, three are late, and one asks for
-// what does not exist.
-type fleet struct {
-	nodes   map[string][]fanout.Client
-	answers map[string]map[string]func(context.Context, url.Values) (any, error)
-	// bytes counts what the nodes send each other.
-	bytes atomic.Int64
-}
-
-var fleetTypes = []string{resource.ClusterURL, resource.EndpointURL, resource.ListenerURL, resource.RouteURL, resource.SecretURL}
-
-func newFleet(size int, now time.Time) *fleet {
-	f := &fleet{nodes: make(map[string][]fanout.Client), answers: make(map[string]map[string]func(context.Context, url.Values) (any, error))}
-	for i := range size {
-		c := &fleetClient{id: fmt.Sprintf("sidecar~10.1.%d.%d~shop-%05d.prod", i/250, i%250, i), key: fmt.Sprintf("shop/%d", i%50), peer: fmt.Sprintf("10.1.%d.%d:4711", i/250, i%250)}
-		since := now.Add(-time.Duration(i) * time.Second)
-		c.info = fanout.StreamInfo{Peer: c.peer, NodeID: c.id, Cluster: "shop", Key: c.key, Rule: "default", Variant: "delta", Service: "ads", Since: now.Add(-26 * time.Hour)}
-		for _, url := range fleetTypes {
-			t := fanout.TypeInfo{
-				TypeURL: url, State: fanout.Synced, Since: since, Wildcard: url == resource.ClusterURL, Names: 3, Sent: 9, Acked: 9, Head: 9,
-				Version: "0123456789abcdef0123456789abcdef", Nonce: "9", SentAt: since, Acks: 9,
-			}
-			switch {
-			case i%50 == 7 && url == resource.ListenerURL:
-				t.State, t.Acked, t.Nacks, t.Waiting = fanout.Nacked, 8, 1, "held after NACK"
-				t.LastNack = &fanout.Nack{At: since, Code: 13, Message: "no such filter", Version: t.Version}
-			case i%100 < 3:
-				t.State, t.Acked, t.Waiting = fanout.Stale, 8, "awaiting ACK"
-			case i%100 == 50 && url == resource.SecretURL:
-				t.Missing = 1
-			}
-			c.info.Types = append(c.info.Types, t)
-		}
-		node := string(rune('a' + i%3))
-		f.nodes[node] = append(f.nodes[node], c)
-	}
-	return f
-}
-
-// model is how the first node sees the tier.
-func (f *fleet) model() *ops.Model {
-	member := func(name string) shard.Member { return shard.Member{Name: name} }
-	all := &ops.Nodes{
-		Self:    func() shard.Member { return member("a") },
-		Members: func() []shard.Member { return []shard.Member{member("a"), member("b"), member("c")} },
-		Owner:   func(string) string { return "a" },
-		Ask: func(ctx context.Context, m shard.Member, path string) ([]byte, error) {
-			at, err := url.Parse(path)
-			if err != nil {
-				return nil, err
-			}
-			answer, err := f.answers[m.Name][at.Path](ctx, at.Query())
-			if err != nil {
-				return nil, err
-			}
-			text, err := json.Marshal(answer)
-			f.bytes.Add(int64(len(text)))
-			return text, err
-		},
-	}
-	var first *ops.Model
-	for _, node := range []string{"c", "b", "a"} {
-		f.answers[node] = make(map[string]func(context.Context, url.Values) (any, error))
-		local := ops.Local{
-			Node: node, Clients: func() []fanout.Client { return append([]fanout.Client(nil), f.nodes[node]...) }, Groups: func() []*cache.Group { return nil },
-			GroupInfos: func() []cache.GroupInfo { return nil }, Places: func() map[string]tier.Place { return nil },
-		}
-		first = ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
-			f.answers[node][path] = h
-		})
-	}
-	return first
-}
+// fleet is a tier with many clients.
+type fleet struct{ *opstest.Fleet }
 
 // command calls a command of which the first node is asked.
-func (f *fleet) command(tb testing.TB, line string) (stdout string) {
+func (f fleet) command(tb testing.TB, line string) (stdout string) {
 	tb.Helper()
 	cfg := admin.Config{Title: "fleet", Metrics: prometheus.NewRegistry()}
-	cfg.Tier.Model = f.model()
+	cfg.Tier.Model = f.Model()
 	cfg.Tier.Members = func() ops.Members { return ops.Members{Self: "a"} }
 	cfg.Settings = func() ops.Settings { return ops.Settings{} }
 	cfg.Tier.Own = func() ops.NodeState { return ops.NodeState{} }
@@ -142,7 +45,7 @@ func (f *fleet) command(tb testing.TB, line string) (stdout string) {
 // TestManyClients: the table of 10,000 clients begins with their numbers, and has the worst of them. Its cost
 // is that of looking at each client once: what nodes send, and what is allocated, is for one page.
 func TestManyClients(t *testing.T) {
-	f := newFleet(10_000, time.Now())
+	f := fleet{opstest.New(10_000, time.Now())}
 	var lines []string
 	allocs := testing.AllocsPerRun(1, func() { lines = strings.Split(strings.TrimSpace(f.command(t, "status")), "\n") })
 	if want := "10000 clients: 9500 SYNCED, 300 STALE, 200 NACKED; 100 with missing resources"; lines[0] != want {
@@ -158,7 +61,7 @@ func TestManyClients(t *testing.T) {
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "50 of 10000 clients are shown") || !strings.Contains(last, "--limit 0") {
 		t.Errorf("the last line is %q", last)
 	}
-	if sent := f.bytes.Load() / 2; sent > 500_000 {
+	if sent := f.Bytes.Load() / 2; sent > 500_000 {
 		t.Errorf("the nodes sent %d bytes", sent)
 	}
 	if allocs > 120_000 {
@@ -171,7 +74,7 @@ func TestManyClients(t *testing.T) {
 
 // TestSortedPages: pages in an order have all clients once, in that order, and the first one has their numbers.
 func TestSortedPages(t *testing.T) {
-	model := newFleet(300, time.Now()).model()
+	model := opstest.New(300, time.Now()).Model()
 	pages := func(sort ops.Sort, limit string) (all []ops.Client) {
 		v := url.Values{"sort": {string(sort)}, "limit": {limit}}
 		for first := true; ; first = false {
@@ -215,7 +118,7 @@ func TestSortedPages(t *testing.T) {
 
 // BenchmarkFleet is what a command costs over 10,000 clients, in the command and on all nodes together.
 func BenchmarkFleet(b *testing.B) {
-	f := newFleet(10_000, time.Now())
+	f := fleet{opstest.New(10_000, time.Now())}
 	for _, line := range []string{"status", "status -o wide", "status -o json", "status -o name"} {
 		b.Run(strings.ReplaceAll(line, " ", "_"), func(b *testing.B) {
 			b.ReportAllocs()

@@ -30,14 +30,14 @@ func (a *app) newWhoCmd() *cobra.Command {
 		Short: "Show which keys serve a resource, and which clients have it",
 		Long: "Show for a resource, on all nodes of a tier: its versions with the number of keys and\n" +
 			"clients, the keys that serve it, and the clients that subscribe to it, by name, glob or\n" +
-			"wildcard. In RESOURCE, * stands for any text; at most 50 resources are shown.\n\n" +
+			"wildcard. In RESOURCE, * matches any text; at most 50 resources are shown.\n\n" +
 			"  SYNCED    the client has acknowledged (ACK) the current version\n" +
 			"  STALE     the current version is awaiting ACK\n" +
 			"  NACKED    the client has rejected the response with the current version\n" +
 			"  NOT_SENT  the current version was not sent to the client yet\n" +
 			"  UNKNOWN   the client resumed with resources that the node cannot compare yet\n" +
 			"  MISSING   the resource does not exist for the client's key\n\n" +
-			"HAS says what the client has: the current version, an older one, none, or unknown. REASON\n" +
+			"HAS is what the client has: the current version, an older one, none, or unknown. REASON\n" +
 			"is the reason of the NACK, or why the client does not have the current version. ACKED is\n" +
 			"the version of the newest update of the type that the client has acknowledged. A digest\n" +
 			"is equal for equal content on all nodes and keys. Contents are not shown; see 'xdsrelay\n" +
@@ -51,7 +51,7 @@ func (a *app) newWhoCmd() *cobra.Command {
 	out := addOutput(cmd, asTable)
 	flags := cmd.Flags()
 	flags.StringVar(&f.typ, "type", "", typeUsage)
-	flags.StringVar(&f.key, "key", "", "only clients with this aggregation `KEY`")
+	flags.StringVar(&f.key, "key", "", "select by the aggregation `KEY`")
 	flags.StringVar(&f.state, "state", "", "only clients for which the resource is in one of these `STATES`, separated by commas; missing selects clients of keys that do not have it")
 	flags.IntVar(&f.limit, "limit", usualRows, limitUsage)
 	a.completeFlags(cmd, node)
