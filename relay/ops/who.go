@@ -18,7 +18,7 @@ import (
 
 // WhoQuery says of which resources is asked, and of which clients.
 type WhoQuery struct {
-	// Resource is a name, in which * stands for any text. Type is a type URL; empty for all.
+	// Resource is a name, in which * matches any text. Type is a type URL; empty for all.
 	Resource, Type string
 	// Key is the only key wanted, States those of which a client must have one with a resource; both
 	// empty for all. Of keys that are not wanted nothing is counted.
@@ -181,7 +181,7 @@ func ParseWho(v url.Values) (q WhoQuery, err error) {
 	q = WhoQuery{Resource: v.Get(paramResource), Key: v.Get(ParamKey)}
 	switch n := len(q.Resource); {
 	case n == 0:
-		return q, errors.New("the parameter resource is missing: expected ?resource=NAME, in which * stands for any text")
+		return q, errors.New("the parameter resource is missing: expected ?resource=NAME, in which * matches any text")
 	case n > maxResourceName:
 		return q, fmt.Errorf("%s: got %d bytes, expected at most %d", paramResource, n, maxResourceName)
 	}
@@ -238,7 +238,7 @@ func (q *WhoQuery) Later() bool { return q.after != nil }
 // selects reports whether q asks for a client in a state.
 func (q *WhoQuery) selects(s State) bool { return len(q.States) == 0 || slices.Contains(q.States, s) }
 
-// pattern is a name in which * stands for any text.
+// pattern is a name in which * matches any text.
 type pattern struct {
 	exact string   // the canonical name if there is no *
 	parts []string // between the *

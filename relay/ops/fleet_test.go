@@ -1,25 +1,19 @@
-package main
+package ops
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/http/httptest"
 	"net/url"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"xdsrelay/fanout"
-	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
-	"xdsrelay/relay/ops"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
@@ -83,9 +77,9 @@ func newFleet(size int, now time.Time) *fleet {
 }
 
 // model is how the first node sees the tier.
-func (f *fleet) model() *ops.Model {
+func (f *fleet) model() *Model {
 	member := func(name string) shard.Member { return shard.Member{Name: name} }
-	all := &ops.Nodes{
+	all := &Nodes{
 		Self:    func() shard.Member { return member("a") },
 		Members: func() []shard.Member { return []shard.Member{member("a"), member("b"), member("c")} },
 		Owner:   func(string) string { return "a" },
@@ -103,79 +97,77 @@ func (f *fleet) model() *ops.Model {
 			return text, err
 		},
 	}
-	var first *ops.Model
+	var first *Model
 	for _, node := range []string{"c", "b", "a"} {
 		f.answers[node] = make(map[string]func(context.Context, url.Values) (any, error))
-		local := ops.Local{
+		local := Local{
 			Node: node, Clients: func() []fanout.Client { return append([]fanout.Client(nil), f.nodes[node]...) }, Groups: func() []*cache.Group { return nil },
 			GroupInfos: func() []cache.GroupInfo { return nil }, Places: func() map[string]tier.Place { return nil },
 		}
-		first = ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
+		first = New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
 			f.answers[node][path] = h
 		})
 	}
 	return first
 }
 
-// command calls a command of which the first node is asked.
-func (f *fleet) command(tb testing.TB, line string) (stdout string) {
+// query asks the first node.
+func (f *fleet) query(tb testing.TB, model *Model, query string) Page {
 	tb.Helper()
-	cfg := admin.Config{Title: "fleet", Metrics: prometheus.NewRegistry()}
-	cfg.Tier.Model = f.model()
-	cfg.Tier.Members = func() ops.Members { return ops.Members{Self: "a"} }
-	cfg.Settings = func() ops.Settings { return ops.Settings{} }
-	cfg.Tier.Own = func() ops.NodeState { return ops.NodeState{} }
-	cfg.Tier.Nodes = func(context.Context) ([]ops.NodeState, []ops.Silent) { return nil, nil }
-	cfg.Origins = func() []ops.OriginInfo { return nil }
-	server := httptest.NewServer(admin.Handler(cfg))
-	defer server.Close()
-	var out, errs strings.Builder
-	a := &app{stdout: &out, stderr: &errs, dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
-	}}
-	if code := a.run(tb.Context(), strings.Fields(line)); code != 0 {
-		tb.Fatalf("%s: exit code %d: %s", line, code, errs.String())
+	v, err := url.ParseQuery(query)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return out.String()
+	q, err := ParseQuery(v)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	page, err := model.Clients(tb.Context(), q)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return page
 }
 
-// TestManyClients: the table of 10,000 clients begins with their numbers, and has the worst of them. Its cost
-// is that of looking at each client once: what nodes send, and what is allocated, is for one page.
+// TestManyClients: the first page of 10,000 clients has the numbers of all, and the worst of them. Its cost is that of
+// looking at each client once: what nodes send, and what is allocated, is for one page.
 func TestManyClients(t *testing.T) {
 	f := newFleet(10_000, time.Now())
-	var lines []string
-	allocs := testing.AllocsPerRun(1, func() { lines = strings.Split(strings.TrimSpace(f.command(t, "status")), "\n") })
-	if want := "10000 clients: 9500 SYNCED, 300 STALE, 200 NACKED; 100 with missing resources"; lines[0] != want {
-		t.Errorf("the first line is %q, expected %q", lines[0], want)
+	model := f.model()
+	var page Page
+	allocs := testing.AllocsPerRun(1, func() { page = f.query(t, model, "sort=state&limit=50") })
+	sum := page.Summary
+	if sum.Clients != 10_000 || sum.States[Synced] != 9500 || sum.States[Stale] != 300 || sum.States[Nacked] != 200 || sum.Missing != 100 {
+		t.Errorf("the numbers are %+v", sum)
 	}
-	if want := "LDS 0123456789ab… rejected (NACK) by 200 clients of 1 key, such as client"; !strings.HasPrefix(lines[1], want) {
-		t.Errorf("the second line is %q, expected %q", lines[1], want)
+	if r := sum.Rejections; len(r) != 1 || r[0].Clients != 200 || r[0].Key != "shop/7" || r[0].Version == "" {
+		t.Errorf("the rejections are %+v", r)
 	}
-	rows := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !strings.HasPrefix(l, "sidecar~") })
-	if len(rows) != usualRows || slices.ContainsFunc(rows, func(r string) bool { return !strings.Contains(r, "NACKED") }) {
-		t.Errorf("%d rows, expected %d that are NACKED", len(rows), usualRows)
-	}
-	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "50 of 10000 clients are shown") || !strings.Contains(last, "--limit 0") {
-		t.Errorf("the last line is %q", last)
+	if len(page.Clients) != 50 || slices.ContainsFunc(page.Clients, func(c Client) bool { return c.State != Nacked }) || page.Next == "" {
+		t.Errorf("%d clients on the page", len(page.Clients))
 	}
 	if sent := f.bytes.Load() / 2; sent > 500_000 {
 		t.Errorf("the nodes sent %d bytes", sent)
 	}
-	if allocs > 120_000 {
-		t.Errorf("%.0f allocations, expected 12 for each client at most", allocs)
+	if allocs > 90_000 {
+		t.Errorf("%.0f allocations, expected 9 for each client at most", allocs)
 	}
-	if names := f.command(t, "status -o name --state nacked"); strings.Count(names, "\n") != 200 {
-		t.Errorf("%d names are NACKED, expected 200", strings.Count(names, "\n"))
+	f.bytes.Store(0)
+	if page = f.query(t, model, "brief=true&limit=5000"); len(page.Clients) != 5000 || len(page.Clients[0].Types) > 0 {
+		t.Errorf("%d clients in short", len(page.Clients))
+	}
+	if sent := f.bytes.Load(); sent > 500*10_000 {
+		t.Errorf("the nodes sent %d bytes of clients in short", sent)
 	}
 }
 
 // TestSortedPages: pages in an order have all clients once, in that order, and the first one has their numbers.
 func TestSortedPages(t *testing.T) {
 	model := newFleet(300, time.Now()).model()
-	pages := func(sort ops.Sort, limit string) (all []ops.Client) {
+	pages := func(sort Sort, limit string) (all []Client) {
 		v := url.Values{"sort": {string(sort)}, "limit": {limit}}
 		for first := true; ; first = false {
-			q, err := ops.ParseQuery(v)
+			q, err := ParseQuery(v)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,37 +185,41 @@ func TestSortedPages(t *testing.T) {
 			v.Set("page", page.Next)
 		}
 	}
-	names := func(all []ops.Client) []string { return namesOf(all, func(c *ops.Client) string { return c.Name }) }
-	for _, sort := range ops.Sorts() {
+	names := func(all []Client) (names []string) {
+		for i := range all {
+			names = append(names, all[i].Name)
+		}
+		return names
+	}
+	for _, sort := range Sorts() {
 		whole := pages(sort, "5000")
 		if got := names(pages(sort, "7")); len(got) != 300 || !slices.Equal(got, names(whole)) {
 			t.Errorf("%s: %d clients on small pages, in another order than on one", sort, len(got))
 		}
 		switch first, last := whole[0], whole[299]; {
-		case sort == ops.ByState && (first.State != ops.Nacked || last.State != ops.Synced || last.Missing > 0):
+		case sort == ByState && (first.State != Nacked || last.State != Synced || last.Missing > 0):
 			t.Errorf("the worst is %s, the best %s", first.State, last.State)
-		case sort == ops.BySince && (first.State != ops.Stale && first.State != ops.Nacked || whole[1].Since.Before(first.Since)):
+		case sort == BySince && (first.State != Stale && first.State != Nacked || whole[1].Since.Before(first.Since)):
 			t.Errorf("the first out of sync is %s since %s, the next since %s", first.State, first.Since, whole[1].Since)
 		}
 	}
 	for _, v := range []url.Values{{"sort": {"age"}}, {"brief": {"perhaps"}}, {"sort": {"state"}, "page": {"e30"}}, {"page": {"eyJyIjp7fX0"}}} {
-		if q, err := ops.ParseQuery(v); err == nil {
+		if q, err := ParseQuery(v); err == nil {
 			t.Errorf("%v was read as %+v", v, q)
 		}
 	}
 }
 
-// BenchmarkFleet is what a command costs over 10,000 clients, in the command and on all nodes together.
+// BenchmarkFleet is what a page of 10,000 clients costs all nodes together.
 func BenchmarkFleet(b *testing.B) {
 	f := newFleet(10_000, time.Now())
-	for _, line := range []string{"status", "status -o wide", "status -o json", "status -o name"} {
-		b.Run(strings.ReplaceAll(line, " ", "_"), func(b *testing.B) {
+	model := f.model()
+	for _, query := range []string{"sort=state&limit=50", "brief=true&limit=5000", "limit=2000"} {
+		b.Run(query, func(b *testing.B) {
 			b.ReportAllocs()
-			size := 0
 			for b.Loop() {
-				size = len(f.command(b, line))
+				f.query(b, model, query)
 			}
-			b.ReportMetric(float64(size), "out-bytes")
 		})
 	}
 }
