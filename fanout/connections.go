@@ -33,7 +33,9 @@ const (
 	rebalanced drainReason = rejection.Rebalanced
 	maxAge     drainReason = "max_age"
 	kicked     drainReason = "kicked"
-	shed       drainReason = "" // counted as a rejection
+	// formerRules: its key is from former rules; see [Server.EndFormer].
+	formerRules drainReason = "former_rules"
+	shed        drainReason = "" // counted as a rejection
 )
 
 var errKicked = status.Error(codes.Unavailable, "an operator closed this connection: reconnect")

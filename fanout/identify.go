@@ -93,6 +93,7 @@ func (s *stream) identify(raw []byte) error {
 	}
 	i := identityOf(raw)
 	s.node, s.nodeID, s.cluster, s.fields = i.node, i.id, i.cluster, uint16(i.fields) //nolint:gosec // a Node has 12 fields
+	set := s.srv.ruleSets.Load()
 	res, err := s.srv.letIn(&s.caller, node, s.call.Identity(), i.fields)
 	if err != nil {
 		return err
@@ -101,6 +102,7 @@ func (s *stream) identify(raw []byte) error {
 		return err
 	}
 	s.rule, s.sharesSecrets = res.Rule, res.ShareSecrets
+	s.ruled.Store(set << formerBits)
 	s.timed = s.takesTTLs(node.GetClientFeatures())
 	gzip := s.acceptsGzip(node)
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
@@ -110,6 +112,9 @@ func (s *stream) identify(raw []byte) error {
 	s.connectedLocked(time.Now())
 	s.disarmLocked()
 	s.mu.Unlock()
+	if s.srv.ruleSets.Load() != set {
+		s.compareRules() // the recheck may have missed the stream
+	}
 	return nil
 }
 

@@ -39,8 +39,12 @@ func identityOf(raw []byte) identity {
 }
 
 // KeepNode returns the kept part of an encoded Node, which must be well-formed: a string for
-// [KeptNode], at most a few KiB besides id and cluster.
-func KeepNode(raw []byte) string { return identityOf(raw).node }
+// [KeptNode], at most a few KiB besides id and cluster. fields are those that are kept, as bits by
+// number.
+func KeepNode(raw []byte) (node string, fields uint64) {
+	i := identityOf(raw)
+	return i.node, i.fields
+}
 
 // identityNamed returns an identity with id and cluster only.
 func identityNamed(id, cluster string) identity {

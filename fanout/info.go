@@ -35,6 +35,8 @@ type StreamInfo struct {
 	Unacked int       `json:"unacked_bytes"`
 	Gzip    bool      `json:"gzip"`            // it accepts compressed responses
 	Relay   string    `json:"relay,omitempty"` // the name, if it is another node of the tier
+	// Former is set if its key is from former rules.
+	Former Former `json:"former_rules,omitempty"`
 	// Polled is when a polling client last sent a poll or got an answer; zero for a stream.
 	Polled time.Time `json:"polled,omitzero"`
 
@@ -92,6 +94,8 @@ func (s *stream) info() StreamInfo {
 	}
 	if s.tier != nil {
 		i.Relay = s.tier.node
+	} else {
+		i.Former = s.former()
 	}
 	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.gzip
 	for _, ts := range s.types {

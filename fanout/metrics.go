@@ -53,7 +53,7 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	}, built, shared, packed)
 	errs[7] = sm.observeTypes(m)
 	sm.waits, errs[8] = m.Int64Counter("xdsrelay.tier.head.waits", metric.WithDescription("Waits of reconnecting clients that held newer content than this node, by how the wait ended: caught_up or timed_out."))
-	sm.drainedStreams, errs[9] = m.Int64Counter("xdsrelay.downstream.drained_streams", metric.WithDescription("Client streams that the node drained so that the client reconnects: rebalanced to another node, or the connection reached its maximum age (max_age)."))
+	sm.drainedStreams, errs[9] = m.Int64Counter("xdsrelay.downstream.drained_streams", metric.WithDescription("Client streams that the node drained so that the client reconnects: rebalanced to another node, the connection reached its maximum age (max_age), or an operator moved clients of former aggregation rules (former_rules)."))
 	sm.propagation, errs[10] = m.Float64Histogram("xdsrelay.downstream.propagation.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from storing an upstream update to its ACK by a client, for the oldest update that the ACK covers. The first content of a client does not count, since it can have any age."))
 	sm.building, errs[11] = m.Float64Histogram("xdsrelay.downstream.body.build.duration", metric.WithUnit("s"),

@@ -125,7 +125,9 @@ func (s *Server) scheduleRecheck(c *caller, p *authorize.Policy, by authz.Client
 
 // recheck implements checked.
 func (s *stream) recheck() {
-	s.srv.recheckCaller(&s.caller, s.node, uint64(s.fields))
+	if s.srv.recheckCaller(&s.caller, s.node, uint64(s.fields)) && s.groupNow() != nil {
+		s.compareRules()
+	}
 }
 
 // recheck implements checked.
@@ -133,15 +135,16 @@ func (s *loadStream) recheck() {
 	s.srv.recheckCaller(&s.caller, "", 0)
 }
 
-// recheckCaller checks again whether a client may use node, which has the fields in set.
-func (s *Server) recheckCaller(c *caller, node string, set uint64) {
+// recheckCaller checks again whether a client may use node, which has the fields in set. Otherwise
+// it ends the stream.
+func (s *Server) recheckCaller(c *caller, node string, set uint64) (allowed bool) {
 	before := s.rechecks.Load()
 	by, policy := c.call.Identity(), s.cfg.Gate.Policy()
 	var claim corev3.Node
 	if !policy.Open() {
 		if !policy.Reads().Within(c.by.reads(), set) {
 			c.call.End(errRulesChanged)
-			return
+			return false
 		}
 		kept := node
 		if c.by != nil {
@@ -149,12 +152,13 @@ func (s *Server) recheckCaller(c *caller, node string, set uint64) {
 		}
 		if proto.Unmarshal([]byte(kept), &claim) != nil {
 			c.call.End(errRulesChanged) // cannot happen: both were decoded before
-			return
+			return false
 		}
 	}
 	if err := s.cfg.Gate.Recheck(policy, &claim, by); err != nil {
 		c.call.End(err)
-		return
+		return false
 	}
 	s.scheduleRecheck(c, policy, by, before, time.Now())
+	return true
 }

@@ -144,6 +144,7 @@ type Server struct {
 	draining      atomic.Bool
 	elsewhere     atomic.Bool                            // there are other nodes; see Server.Elsewhere
 	rechecks      atomic.Uint64                          // calls of Recheck
+	ruleSets      atomic.Uint32                          // calls of RulesChanged
 	lines         [codes.Unauthenticated + 1]limit.Lines // per code; see refused
 	oversizeLines limit.Lines                            // see oversize
 

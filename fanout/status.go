@@ -8,6 +8,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -22,6 +24,8 @@ type Client interface {
 	// Node is the part of the client's Node that is kept: id, cluster, locality, user agent and
 	// client features, and the metadata unless that is large.
 	Node() *corev3.Node
+	// Rule says what rules would decide about the client; see [Kept.Rule].
+	Rule(rules *aggregation.Rules, policy *authorize.Policy) Ruling
 	// Info describes the client's current state.
 	Info() StreamInfo
 	// Resources iterates over the resources that the client subscribes to, type by type in the

@@ -55,6 +55,9 @@ type stream struct {
 	// giveUpLocked.
 	unreachableSince stamp
 	arrival          limit.Arrival // until it is in sync; see inSyncLocked
+	// ruled has the number of RulesChanged calls before the last comparison of the stream's key with
+	// the rules, and its result; not guarded by mu. See former.go.
+	ruled atomic.Uint32
 	// warming are the endpoints of clusters that a reconnecting delta client was sent before it
 	// subscribed to endpoints (E3).
 	warming *cache.Names

@@ -72,7 +72,7 @@ func (v *survey) add(st *stream) {
 
 // observeStreams registers the metrics of the survey.
 func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
-	var errs [5]error
+	var errs [6]error
 	gauge := func(i int, name string, options ...metric.Int64ObservableGaugeOption) (g metric.Int64ObservableGauge) {
 		g, errs[i] = meter.Int64ObservableGauge("xdsrelay.downstream."+name, options...)
 		return g
@@ -81,6 +81,7 @@ func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
 	stand := gauge(1, "client_states", metric.WithDescription("Client subscriptions to a type, by client status. stale: the newest content is not sent or not acknowledged. nacked: the client rejected the newest content. not_sent: there is nothing to send yet. unknown: the client holds content that the control plane has not confirmed."))
 	behind := gauge(2, "generation_lag", metric.WithDescription("Generations that the client furthest behind has not acknowledged."))
 	unacked := gauge(3, "awaiting_ack", metric.WithUnit("By"), metric.WithDescription("Bytes of responses that await an ACK or NACK."))
+	former := gauge(5, "former_rules_streams", metric.WithDescription("Client streams with a key from former aggregation rules. key_changes: the rules in force give another key. no_key: they give none. unknown: they read something that the node did not keep. key_stays: they give the same key. unchecked: not compared yet."))
 	v := &survey{srv: s}
 	_, errs[4] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		v.mu.Lock()
@@ -88,6 +89,10 @@ func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
 		v.lookLocked()
 		o.ObserveInt64(clients, v.clients)
 		o.ObserveInt64(unacked, v.unacked)
+		of := s.CountFormer()
+		for _, one := range []Former{FormerKeyChanges, FormerRefused, FormerUnknown, FormerKeyStays, FormerUnchecked} {
+			o.ObserveInt64(former, int64(of[one]), metric.WithAttributeSet(attribute.NewSet(attribute.String("state", string(one)))))
+		}
 		m.types.Range(func(k, _ any) bool {
 			key := k.(typeKey)
 			if key.relay {
@@ -101,6 +106,6 @@ func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
 			return true
 		})
 		return nil
-	}, clients, stand, behind, unacked)
+	}, clients, stand, behind, unacked, former)
 	return errors.Join(errs[:]...)
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/terms"
@@ -158,10 +159,10 @@ func (n *Node) compareTerms(ctx context.Context) {
 	came, went := n.agreement.note(n.name, answers, n.everybody().All(), time.Now())
 	log := n.part(logs.Tier)
 	for _, d := range came {
-		log.Warn("config mismatch between nodes of the tier", "member", d.Node, "differs_from", d.From, "sections", d.Parts)
+		log.Warn("config mismatch between nodes of the tier", events.Key, events.ConfigMismatch, "member", d.Node, "differs_from", d.From, "sections", d.Parts)
 	}
 	for _, d := range went {
-		log.Info("config mismatch resolved, or the node left the tier", "member", d.Node)
+		log.Info("config mismatch resolved, or the node left the tier", events.Key, events.ConfigMismatchResolved, "member", d.Node)
 	}
 }
 

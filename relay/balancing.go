@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/balance"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
@@ -127,7 +128,7 @@ func (b *balancer) send(share balance.Share, clients int, elapsed time.Duration)
 	surplus := share.Surplus(clients)
 	if shedding := surplus > 0; shedding != b.shedding {
 		if b.shedding = shedding; shedding {
-			b.log.Info("rebalancing clients to other nodes", "clients", clients, "surplus", surplus,
+			b.log.Info("rebalancing clients to other nodes", events.Key, events.ClientsRebalanced, "clients", clients, "surplus", surplus,
 				"nodes", share.Nodes, "all_clients", share.Clients)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/balance"
+	"xdsrelay/relay/events"
 	"xdsrelay/shard"
 )
 
@@ -148,7 +149,9 @@ func asIs(*balancer) {}
 // TestBalance: a node with more clients than its share sends them away slowly, once it
 // knows that the others are there to stay, and stops at what it keeps.
 func TestBalance(t *testing.T) {
-	play(t, [2]int{1000, 0}, asIs, func(_ *board, halls [2]*hall) {
+	recorded := events.New(time.Now, nil)
+	record := func(b *balancer) { b.log = slog.New(recorded.Handler(slog.DiscardHandler)) }
+	play(t, [2]int{1000, 0}, record, func(_ *board, halls [2]*hall) {
 		time.Sleep(20 * time.Second) //nolint:forbidigo // virtual time
 		if _, sent, most := halls[0].state(); sent > 0 || most > 0 {
 			t.Fatalf("%d are sent away, and %d taken, before two leases", sent, most)
@@ -167,6 +170,9 @@ func TestBalance(t *testing.T) {
 		}
 		if _, sent, _ := halls[1].state(); sent > 0 {
 			t.Errorf("the other sends %d away", sent)
+		}
+		if all := recorded.After(nil, time.Time{})[0].Events; len(all) != 1 || all[0].Kind != events.ClientsRebalanced {
+			t.Errorf("the events are %+v", all)
 		}
 	})
 }

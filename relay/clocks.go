@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/ops"
 	"xdsrelay/shard"
@@ -154,10 +155,10 @@ func (n *Node) compareClocks(offsets map[string]time.Duration) {
 	came, went := n.clocks.note(n.name, offsets, n.everybody().All(), time.Now())
 	log := n.part(logs.Tier)
 	for _, s := range came {
-		log.Warn("the clock of a node differs from those of the others; correct it, for example with NTP", "member", s.Node, "differs_from", s.From, "ahead", seconds(s.Ahead).String())
+		log.Warn("the clock of a node differs from those of the others; correct it, for example with NTP", events.Key, events.ClockDiffers, "member", s.Node, "differs_from", s.From, "ahead", seconds(s.Ahead).String())
 	}
 	for _, s := range went {
-		log.Info("the clock of a node no longer differs, or it left the tier", "member", s.Node)
+		log.Info("the clock of a node no longer differs, or it left the tier", events.Key, events.ClockAgrees, "member", s.Node)
 	}
 }
 

@@ -81,11 +81,13 @@ func (n *Node) copySamples(ctx context.Context) {
 	}
 	if !began || time.Since(at) >= copyPause {
 		n.seriesOfAll(ctx, time.Now().Unix())
+		n.copyEvents(ctx, func(node string) bool { return node != n.name })
 	}
 }
 
-// copyFrom copies the samples of a node, which is about to end.
+// copyFrom copies the samples and events of a node, which is about to end.
 func (n *Node) copyFrom(ctx context.Context, node string) {
+	n.copyEvents(ctx, func(one string) bool { return one == node })
 	n.copies.mu.Lock()
 	since := n.copies.parts.Since([]string{node})
 	n.copies.mu.Unlock()

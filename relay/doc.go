@@ -63,7 +63,8 @@
 //	per process    one per port; the workers of the pool, one per processor; Redis: members,
 //	               heads (listen, check, write), and for each subscription to hints the receiver
 //	               and one that adds what is newly wanted; the balancer, limits, rechecks,
-//	               certificates, reload, the comparison of nodes, samples (see [Node.Run])
+//	               certificates, reload, the comparison of nodes, the watch for nodes
+//	               that drain, samples (see [Node.Run])
 //	per key        the receiver and the runner of its stream. In a tier also its keeper and the
 //	               search for content that it lacks. Tier heads and the last known good state have
 //	               none: the writer of all heads has a queue, and the keeper of last known good

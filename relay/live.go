@@ -50,8 +50,15 @@ const mostProblems = 5
 
 // stateNow is how this node is.
 func (n *Node) stateNow() ops.NodeState {
+	s := n.stateWithoutClients()
+	s.Sums, s.Progress, s.Totals, s.Propagation = n.own().Sums(), n.board.Look(), n.samples.totals(), n.samples.took(time.Now())
+	return s
+}
+
+// stateWithoutClients is stateNow without what costs something for each client.
+func (n *Node) stateWithoutClients() ops.NodeState {
 	s := ops.NodeState{
-		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.own().KeySums(), Progress: n.board.Look(), Totals: n.samples.totals(), Propagation: n.samples.took(time.Now()),
+		Node: n.name, Settings: n.Settings(), Keys: n.own().KeySums(),
 		Redis: n.redis(), CutSince: n.tier.CutSince(), Certificates: n.certs.bad(time.Now()),
 	}
 	if n.foreign != nil {

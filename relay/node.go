@@ -23,6 +23,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/ops"
@@ -77,9 +78,10 @@ type Node struct {
 	cfg       *config.Config
 	name      string
 	version   string
-	logger    *slog.Logger // of all parts; see part
-	log       *slog.Logger // of the node itself
-	levels    *logs.Levels // nil where they cannot be changed
+	logger    *slog.Logger     // of all parts; see part
+	log       *slog.Logger     // of the node itself
+	levels    *logs.Levels     // nil where they cannot be changed
+	events    *events.Recorder // of what happens here
 	source    Source
 	settings  *settings
 	metrics   *telemetry.Telemetry
@@ -104,6 +106,7 @@ type Node struct {
 	quiet     ops.Quiet  // nodes that do not answer; guards itself
 	board     *ops.Board // the newest updates on this node
 	samples   samples    // what it was like; guards itself
+	noted     noted      // warnings that were seen; of the goroutine of samples
 	copies    copies     // what other nodes were like; guards itself
 	agreement agreement  // who differs from whom in the tier; guards itself
 	grpc      *grpc.Server
@@ -163,6 +166,8 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	if n.logger == nil {
 		n.logger = slog.New(slog.DiscardHandler)
 	}
+	n.events = events.New(n.clock.Now, nil)
+	n.logger = slog.New(n.events.Handler(n.logger.Handler()))
 	n.log = n.part(logs.Node)
 	if n.bind == nil {
 		n.bind = listenTCP
@@ -185,10 +190,15 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.name, err = nodeName(n.cfg); err != nil {
 		return err
 	}
+	n.events.SetNode(n.name)
 	if n.metrics, err = telemetry.New(telemetry.Config{Version: n.version, Instance: n.name, ClientSpans: n.cfg.Telemetry.ClientSpans, Logger: n.log}); err != nil {
 		return err
 	}
-	n.add(part{stop: n.metrics.Close})
+	n.events.SetSink(n.metrics.Event)
+	n.add(part{stop: func() {
+		n.events.Close()
+		n.metrics.Close()
+	}})
 	if err := n.buildGate(); err != nil {
 		return err
 	}
@@ -214,7 +224,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
 		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Streams: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History), HistoryBytes: int64(n.cfg.Limits.MaxHistorySize),
-		MaxRemovalPercent: n.cfg.RemovalGuard.MaxPercent, RemovalHold: n.cfg.RemovalGuard.Hold, Alarm: n.massRemoval, NamesNear: n.namesNear,
+		MaxRemovalPercent: n.cfg.RemovalGuard.MaxPercent, RemovalHold: n.cfg.RemovalGuard.Hold, Alarm: n.massRemoval, HoldEnded: n.holdEnded, NamesNear: n.namesNear,
 		Linger: orNone(c.Linger), Lingering: n.cfg.Limits.MaxNamesPerStream, IdleBytes: int64(orNone(n.cfg.Limits.MaxIdleKeysSize)), Hold: orNone(c.ConfirmTimeout),
 	})
 	if err != nil {
@@ -252,12 +262,21 @@ func (n *Node) wake(subs []*cache.Subscription) {
 
 // massRemoval warns that a control plane has removed a large share of a set (K16).
 func (n *Node) massRemoval(m cache.MassRemoval) {
-	about := []any{"key", string(m.Group.Key), "type", m.Type.URL, "upstream", m.Origin, "removals", m.Removals, "of", m.Of}
+	kind := events.MassRemoval
+	if m.HeldBack {
+		kind = events.GuardEngaged
+	}
+	about := []any{events.Key, kind, "key", string(m.Group.Key), "type", m.Type.URL, "upstream", m.Origin, "removals", m.Removals, "of", m.Of}
 	if !m.HeldBack {
 		n.part(logs.Origin).Warn("the control plane removed most of a complete set, and clients followed; removal_guard.max_percent would have held the removals back", about...)
 		return
 	}
 	n.part(logs.Origin).Warn("removal guard engaged: the control plane removed more than removal_guard.max_percent allows", append(about, "hold", n.cfg.RemovalGuard.Hold)...)
+}
+
+// holdEnded logs that held removals took effect (K16).
+func (n *Node) holdEnded(g *cache.Group, removals int) {
+	n.part(logs.Origin).Warn("the hold of the removal guard ended: held removals took effect", events.Key, events.GuardExpired, "key", string(g.Key), "removals", removals)
 }
 
 // namesNear warns before the clients of a key are refused for the size of their names.

@@ -16,6 +16,7 @@ import (
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
@@ -55,9 +56,11 @@ func (n *Node) own() ops.Local {
 		GroupInfos: func() []cache.GroupInfo { return n.cache.GroupInfos() },
 		Peers:      func() []fanout.StreamInfo { return n.fanout.PeerStreams() },
 		Orders:     n.orders(),
+		Events:     n.events.After, Clock: n.clock,
+		Running: n.running, EndFormer: func(most int) int { return n.fanout.EndFormer(most) },
 	}
 	if n.cfg.Limits.MaxClientEventsSize > 0 {
-		local.Events = func(id string) ([]fanout.ClientEvents, bool) { return n.fanout.Events(id) }
+		local.ClientEvents = func(id string) ([]fanout.ClientEvents, bool) { return n.fanout.Events(id) }
 	}
 	return local
 }
@@ -189,7 +192,11 @@ func (n *Node) releaseOnAll(ctx context.Context, key string) (admin.Released, er
 	if !known {
 		return done, ops.ErrUnknownKey
 	}
-	n.log.Info("removals were released", "key", key, "removals", done.Removals)
+	about := []any{"key", key, "removals", done.Removals}
+	if done.Removals > 0 {
+		about = append(about, events.Key, events.GuardApproved)
+	}
+	n.log.Info("removals were released", about...)
 	return done, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 )
 
@@ -115,13 +117,18 @@ func (n *Node) changes() []change {
 }
 
 // changeRules takes new rules. Streams keep the key that they have; those that are
-// not allowed any more end.
+// not allowed any more end. The caller holds the settings' mu.
 func (n *Node) changeRules(cfg *config.Config) (func(), error) {
 	rules, policy, err := n.compileRules(cfg)
+	otherKeys := !reflect.DeepEqual(n.settings.current.Aggregation.Rules, cfg.Aggregation.Rules)
 	return func() {
 		n.rules.Store(rules)
 		n.policy.Store(policy)
-		n.fanout.Recheck()
+		if otherKeys {
+			n.fanout.RulesChanged()
+		} else {
+			n.fanout.Recheck()
+		}
 	}, err
 }
 
@@ -163,9 +170,13 @@ func (n *Node) Reload() (ops.Settings, error) {
 		if s.state.Rejected == "" {
 			s.state.RejectedAt = time.Now()
 		}
+		about := []any{"error", err}
+		if s.state.Rejected != err.Error() { // else it was read again
+			about = append(about, events.Key, events.ConfigRejected)
+		}
 		s.state.Rejected = err.Error()
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "rejected")))
-		n.log.Error("configuration rejected; the previous one stays active", "error", err)
+		n.log.Error("configuration rejected; the previous one stays active", about...)
 	}
 	return s.state, err
 }
@@ -196,7 +207,7 @@ func (n *Node) reloadLocked() error {
 	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
 	s.state.Rejected, s.state.RejectedAt, s.state.Restart = "", time.Time{}, restart
 	if waiting && len(restart) > 0 {
-		n.log.Warn("configuration fields changed that require a restart", "fields", restart)
+		n.log.Warn("configuration fields changed that require a restart", events.Key, events.ConfigRestartRequired, "fields", restart)
 	}
 	if len(live) == 0 {
 		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "unchanged")))
@@ -207,7 +218,7 @@ func (n *Node) reloadLocked() error {
 	}
 	s.current, s.state.Loaded = cfg, time.Now()
 	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
-	n.log.Info("configuration changed", "fields", live)
+	n.log.Info("configuration changed", events.Key, events.ConfigApplied, "fields", live)
 	return nil
 }
 

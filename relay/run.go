@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/shard"
 )
 
@@ -61,7 +62,7 @@ func (n *Node) logServing() {
 			"authorities", o.Authorities, "types", o.Types)
 	}
 	o := described[0]
-	n.log.Info("serving", "xds", n.describeListeners(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "metrics", n.MetricsAddr(), "upstream", strings.Join(o.Where, ","), "kind", o.Kind,
+	n.log.Info("serving", events.Key, events.NodeStarted, "xds", n.describeListeners(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "metrics", n.MetricsAddr(), "upstream", strings.Join(o.Where, ","), "kind", o.Kind,
 		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
 }
 
@@ -90,7 +91,7 @@ func (n *Node) drain() {
 	}
 	n.health.Shutdown()
 	d := n.settings.drain()
-	n.log.Info("draining", "streams", n.fanout.Count(), "over", d.Duration)
+	n.log.Info("draining", events.Key, events.NodeDraining, "member", n.name, "streams", n.fanout.Count(), "over", d.Duration)
 	n.handOver()
 	// The background: the context that ended is the reason for all this.
 	ctx, cancel := context.WithTimeout(context.Background(), d.Duration+d.Grace)

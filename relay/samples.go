@@ -65,6 +65,7 @@ func (n *Node) sample() { n.sampleOf(n.metrics.Registry()) }
 func (n *Node) sampleOf(metrics prometheus.Gatherer) {
 	n.board.Look() // so that updates are noted while nobody looks
 	n.lookForStrays()
+	n.lookForWarnings()
 	totals, err := n.readTotals(metrics)
 	switch news := n.samples.reads(err == nil); {
 	case err != nil && news:

@@ -37,6 +37,7 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 			_, port, _ := net.SplitHostPort(self.Peer)
 			n.name += "-" + port
 			self.Name = n.name
+			n.events.SetNode(n.name)
 		}
 		n.links = tier.NewPeers(tier.PeersConfig{
 			Self: n.name, Credentials: n.peers.credentials, Token: n.peers.token, Timeout: n.cfg.Tier.OwnerTimeout,
@@ -56,6 +57,9 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 	}
 	if n.tier, err = tier.New(cfg); err != nil {
 		return err
+	}
+	if n.cfg.Tier.On() {
+		n.add(part{run: n.watchDraining})
 	}
 	n.add(part{
 		watch: func(ctx context.Context) {

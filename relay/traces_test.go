@@ -7,14 +7,17 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
 	"xdsrelay/shard/redistest"
@@ -288,5 +291,30 @@ func TestTraceThroughRedis(t *testing.T) {
 				}))
 			})
 		})
+	}
+}
+
+// TestEventsByOTLP: each event is one log record with its kind, severity, text and attributes, and
+// other lines of the log are none.
+func TestEventsByOTLP(t *testing.T) {
+	collector := collect(t)
+	cfg := testConfig()
+	cfg.Upstream.Addresses = []string{"127.0.0.1:1"}
+	n := start(t, cfg)
+	xdstest.Eventually(t, "the events to arrive", func() bool {
+		return len(collector.Logs(string(events.NodeStarted))) == 1 && len(collector.Logs(string(events.ControlPlaneLost))) == 1
+	})
+	lost := collector.Logs(string(events.ControlPlaneLost))[0]
+	if lost.Instance != "node-1" || lost.Attribute("event.name") != "control_plane.lost" || lost.Attribute("xdsrelay.event.subject") != "127.0.0.1:1" ||
+		lost.SeverityNumber != logspb.SeverityNumber_SEVERITY_NUMBER_ERROR || lost.TimeUnixNano == 0 || !strings.HasPrefix(lost.Body.GetStringValue(), "Control plane 127.0.0.1:1 has no stream") {
+		t.Errorf("%+v", lost)
+	}
+	if other := collector.Logs(""); len(other) != 0 {
+		t.Errorf("%+v", other)
+	}
+	n.stop()
+	n.ended(t)
+	if len(collector.Logs(string(events.NodeDraining))) != 1 {
+		t.Error("the last event was not sent")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"xdsrelay/relay/events"
 )
 
 var _ Members = (*Static)(nil)
@@ -185,11 +187,11 @@ func (s *Static) note(i int, status Status, err error) {
 		o.gone = gone
 		switch {
 		case !gone:
-			s.cfg.Logger.Info("node joined the tier", "member", o.member.Name, "peer", o.member.Peer)
+			s.cfg.Logger.Info("node joined the tier", events.Key, events.NodeJoined, "member", o.member.Name, "peer", o.member.Peer)
 		case o.member.Draining:
-			s.cfg.Logger.Info("node left the tier", "member", o.member.Name, "peer", o.member.Peer)
+			s.cfg.Logger.Info("node left the tier", events.Key, events.NodeLeft, "member", o.member.Name, "peer", o.member.Peer)
 		default:
-			s.cfg.Logger.Warn("node disappeared from the tier without draining: it does not answer", "member", o.member.Name, "peer", o.member.Peer, "error", err)
+			s.cfg.Logger.Warn("node disappeared from the tier without draining: it does not answer", events.Key, events.NodeDisappeared, "member", o.member.Name, "peer", o.member.Peer, "error", err)
 		}
 	}
 	s.showLocked()

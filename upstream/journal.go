@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/redact"
 )
 
@@ -27,6 +28,7 @@ type journal struct {
 	remind           time.Time // when to log again that it is down
 	interval         time.Duration
 	reach            reach
+	reported         reported
 	backUp           chan struct{} // closed by the end of down and by wakeWaiting; nil while nothing waits for that
 	noLoad           bool          // the server supports no load reports
 	quarantinedTypes map[quarantinedType]struct{}
@@ -34,6 +36,14 @@ type journal struct {
 	partial          ration   // of lines about single streams and responses
 	lines            []func() // to be written when mu is unlocked
 }
+
+// reported is the state of a control plane that the last event about it has.
+type reported string
+
+const (
+	reportedBack reported = ""
+	reportedLost reported = "lost"
+)
 
 const (
 	firstReminder = 10 * time.Second
@@ -52,10 +62,10 @@ func (j *journal) connected() {
 	switch {
 	case j.down:
 		j.wakeWaitingLocked()
-		j.logLocked(slog.LevelInfo, j.what+" is back",
+		j.logChangeLocked(reportedBack, slog.LevelInfo, j.what+" is back",
 			slog.Duration("down_for", time.Since(j.since).Round(time.Millisecond)), slog.Int("failures", j.failures))
 	case j.streams == 1:
-		j.logLocked(slog.LevelInfo, "connected to the "+j.what)
+		j.logChangeLocked(reportedBack, slog.LevelInfo, "connected to the "+j.what)
 	}
 	j.down = false
 }
@@ -95,7 +105,7 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 		j.down, j.since, j.failures, j.unconnected = true, now, 1, !opened
 		j.interval = firstReminder
 		j.remind = now.Add(j.interval)
-		j.logLocked(slog.LevelWarn, "no stream to the "+j.what+", retrying with backoff",
+		j.logChangeLocked(reportedLost, slog.LevelWarn, "no stream to the "+j.what+", retrying with backoff",
 			slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
@@ -181,20 +191,38 @@ func (j *journal) logLocked(level slog.Level, msg string, attrs ...slog.Attr) {
 	j.writeLocked(&j.state, level, msg, attrs)
 }
 
+// logChangeLocked is logLocked for a line that is an event if the control plane is in another state
+// than the last event reported.
+func (j *journal) logChangeLocked(to reported, level slog.Level, msg string, attrs ...slog.Attr) {
+	if j.what == whatControlPlane && to != j.reported {
+		kind := events.ControlPlaneBack
+		if to == reportedLost {
+			kind = events.ControlPlaneLost
+		}
+		attrs = append(attrs, slog.Any(events.Key, kind))
+	}
+	if j.writeLocked(&j.state, level, msg, attrs) {
+		j.reported = to
+	}
+}
+
 // logSingleLocked is logLocked for a line about a single stream or response.
 func (j *journal) logSingleLocked(level slog.Level, msg string, attrs ...slog.Attr) {
 	j.writeLocked(&j.partial, level, msg, attrs)
 }
 
-func (j *journal) writeLocked(r *ration, level slog.Level, msg string, attrs []slog.Attr) {
+// writeLocked writes a line when j.mu is unlocked, and reports whether the ration allows that. j.mu
+// must be held.
+func (j *journal) writeLocked(r *ration, level slog.Level, msg string, attrs []slog.Attr) bool {
 	ok, skipped := r.take(time.Now())
 	if !ok {
-		return
+		return false
 	}
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int("lines_left_out", skipped))
 	}
 	j.lines = append(j.lines, j.line(level, msg, attrs))
+	return true
 }
 
 // line returns a function that writes a line.

@@ -52,7 +52,7 @@ func (j *journal) unreachable(err error, keys int64) {
 	}
 	j.reach.since = time.Now()
 	if keys == 0 {
-		j.logLocked(slog.LevelWarn, "cannot connect to the "+j.what+"; new clients get no configuration that is not cached; retrying with backoff", errorAttr(err))
+		j.logChangeLocked(reportedLost, slog.LevelWarn, "cannot connect to the "+j.what+"; new clients get no configuration that is not cached; retrying with backoff", errorAttr(err))
 	}
 }
 
@@ -68,7 +68,7 @@ func (j *journal) reachable(keys int64) {
 	j.mu.Lock()
 	defer j.unlock()
 	if since := j.reach.since; !since.IsZero() && keys == 0 {
-		j.logLocked(slog.LevelInfo, "the "+j.what+" is reachable again", slog.String("down_for", time.Since(since).Round(time.Millisecond).String()))
+		j.logChangeLocked(reportedBack, slog.LevelInfo, "the "+j.what+" is reachable again", slog.String("down_for", time.Since(since).Round(time.Millisecond).String()))
 	}
 	j.reach = reach{}
 }

@@ -37,6 +37,9 @@ type server struct {
 	pauses   pauses
 }
 
+// whatControlPlane is what a journal calls an address that is not that of another node.
+const whatControlPlane = "control plane"
+
 func newServer(index int, address string, ch channel, owner *ControlPlane) *server {
 	s := &server{
 		index: index, address: address, channel: ch, owner: owner, method: adsMethod(owner.cfg.V2, owner.cfg.Delta),
@@ -47,7 +50,7 @@ func newServer(index int, address string, ch channel, owner *ControlPlane) *serv
 	if owner.cfg.Delta {
 		variant = "delta"
 	}
-	what := "control plane"
+	what := whatControlPlane
 	if owner.cfg.Peer != "" {
 		what = "owner of keys"
 	}

@@ -15,8 +15,8 @@ import (
 // newConfigValidateCmd finds mistakes before a node does.
 func (a *app) newConfigValidateCmd() *cobra.Command {
 	var (
-		file    string
-		connect bool
+		file             string
+		connect, running bool
 	)
 	cmd := &cobra.Command{
 		Use:   "validate -c FILE",
@@ -27,37 +27,64 @@ func (a *app) newConfigValidateCmd() *cobra.Command {
 			"is writable.\n\n" +
 			"With --connect, also connect to each control plane and open an xDS stream without\n" +
 			"subscribing to anything. In the Redis of a tier, run every operation that a node needs,\n" +
-			"on keys that the command removes afterwards.",
+			"on keys that the command removes afterwards.\n\n" +
+			"With --against-running, also ask a running tier what the configuration would change:\n" +
+			"how many clients would change their key, from which to which; which rules would refuse\n" +
+			"clients; which limits today's clients would exceed; and which fields differ, with those\n" +
+			"that need a restart. Nothing changes in the tier. It needs the right of an operator,\n" +
+			"since rules can show any field of a client's Node. Nodes keep a part of each Node; if the\n" +
+			"rules read more, the result for the client is unknown. The nodes receive the rules, and\n" +
+			"digests of all other fields.",
 		Example: "  xdsrelay config validate -c relay.yaml\n" +
-			"  xdsrelay config validate -c relay.yaml --connect",
+			"  xdsrelay config validate -c relay.yaml --connect\n" +
+			"  xdsrelay config validate -c new.yaml --against-running",
 		Args: cobra.NoArgs,
-		RunE: a.action(func(cmd *cobra.Command, _ []string) error {
-			in := config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true}
-			cfg, err := load(in)
-			if err != nil {
-				return err
-			}
-			if err := relay.CheckOrigins(cfg); err != nil {
-				return err
-			}
-			a.printSummary(file, cfg)
-			a.printOverrides(config.Overrides(in))
-			for _, w := range append(config.UnknownVariables(a.env), cfg.Warnings()...) {
-				fmt.Fprintf(a.stderr, "warning: %s\n", w)
-			}
-			if !connect {
-				return nil
-			}
-			return relay.CheckConnections(cmd.Context(), cfg, func(section, address string) {
-				fmt.Fprintf(a.stdout, "connected: %s: %s\n", section, address)
-			})
-		}),
 	}
+	addSettings(cmd.Flags())
+	cmd.Flags().Lookup("admin").Usage += "; with --against-running, the address of the node to ask instead"
+	node := a.addAdmin(cmd)
+	out := addOutput(cmd, asTable)
+	cmd.RunE = a.action(func(cmd *cobra.Command, _ []string) error {
+		if err := checkAgainst(cmd, out, running); err != nil {
+			return err
+		}
+		settings := readSettings(cmd.Flags())
+		if running {
+			settings = slices.DeleteFunc(settings, func(f config.Flag) bool { return f.Field == "admin.address" })
+		}
+		in := config.Input{File: file, Env: a.env, Flags: settings, Files: true}
+		cfg, err := load(in)
+		if err != nil {
+			return err
+		}
+		if err := relay.CheckOrigins(cfg); err != nil {
+			return err
+		}
+		if out.isData() || out.form == asName {
+			return node.against(cmd.Context(), out, cfg)
+		}
+		a.printSummary(file, cfg)
+		a.printOverrides(config.Overrides(in))
+		for _, w := range append(config.UnknownVariables(a.env), cfg.Warnings()...) {
+			fmt.Fprintf(a.stderr, "warning: %s\n", w)
+		}
+		if connect {
+			if err := relay.CheckConnections(cmd.Context(), cfg, func(section, address string) {
+				fmt.Fprintf(a.stdout, "connected: %s: %s\n", section, address)
+			}); err != nil {
+				return err
+			}
+		}
+		if running {
+			return node.against(cmd.Context(), out, cfg)
+		}
+		return nil
+	})
 	cmd.Flags().StringVarP(&file, "config", "c", "", configUsage)
 	cmd.Flags().BoolVar(&connect, "connect", false, "also connect to the control planes and Redis, and test them")
-	addSettings(cmd.Flags())
+	cmd.Flags().BoolVar(&running, "against-running", false, "also show what the configuration would change in the running tier")
 	require(cmd, "config")
-	exitCodes(cmd, "the configuration is valid", "a file, control plane or Redis that it refers to does not work", usuallyWrong)
+	exitCodes(cmd, "the configuration is valid", "a file, control plane or Redis that it refers to does not work, or a node of the tier does not answer", usuallyWrong)
 	return cmd
 }
 

@@ -69,7 +69,7 @@ func (a *app) clientOrder(cmd *cobra.Command, do string) *cobra.Command {
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asTable)
 	flags := cmd.Flags()
-	flags.StringVar(&f.key, "key", "", "only clients with this aggregation `KEY`")
+	flags.StringVar(&f.key, "key", "", "select by the aggregation `KEY`")
 	flags.StringVar(&f.node, "node", "", nodeUsage)
 	if do == ops.OrderResend {
 		flags.StringVar(&f.typ, "type", "", typeUsage)

@@ -104,11 +104,11 @@ func (a *app) newRootCmd() *cobra.Command {
 		{"run", "Run a node:", []*cobra.Command{a.newRunCmd(), a.newDemoCmd()}},
 		{"configure", "Configure nodes and clients:", []*cobra.Command{a.newConfigCmd(), a.newBootstrapCmd()}},
 		{"inspect", "Inspect a running tier:", []*cobra.Command{
-			a.newStatusCmd(), a.newWhoCmd(), a.newNodesCmd(), a.newKeysCmd(), a.newExplainCmd(), a.newDiffCmd(), a.newDumpCmd(), a.newHistoryCmd(), a.newTopCmd(),
+			a.newStatusCmd(), a.newWhoCmd(), a.newNodesCmd(), a.newKeysCmd(), a.newExplainCmd(), a.newDiffCmd(), a.newDumpCmd(), a.newHistoryCmd(), a.newEventsCmd(), a.newTopCmd(),
 			a.newClientCmd(),
 		}},
 		{"operate", "Operate a running tier:", []*cobra.Command{
-			a.newRemovalsCmd(), a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newKickCmd(), a.newResendCmd(), a.newLogLevelCmd(),
+			a.newRemovalsCmd(), a.newRulesCmd(), a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newKickCmd(), a.newResendCmd(), a.newLogLevelCmd(),
 		}},
 		{"migrate", "Migrate from xds-relay:", []*cobra.Command{a.newMigrateCmd()}},
 		{"tool", "About this tool:", []*cobra.Command{a.newContextCmd(), a.newVersionCmd()}},

@@ -56,10 +56,16 @@ var apiTypes = map[string]reflect.Type{
 	"Upstream": reflect.TypeFor[ops.OriginInfo](), "Warning": reflect.TypeFor[ops.Warning](), "Series": reflect.TypeFor[admin.Series](),
 	"Drain": reflect.TypeFor[admin.Draining](), "ApprovedRemovals": reflect.TypeFor[admin.Released](), "Reconnect": reflect.TypeFor[ops.Reconnecting](),
 	"ReconnectingNode": reflect.TypeFor[ops.ReconnectingNode](), "ClientOrder": reflect.TypeFor[ops.Ordered](), "OrderedClient": reflect.TypeFor[ops.OrderedClient](),
-	"ClientEvents": reflect.TypeFor[ops.ClientEvents](), "ClientEvent": reflect.TypeFor[ops.Event](),
+	"ClientEvents": reflect.TypeFor[ops.ClientEvents](), "ClientEvent": reflect.TypeFor[ops.ClientEvent](),
 	"LogLevels": reflect.TypeFor[map[string]string](), "Error": reflect.TypeFor[struct {
 		Error string `json:"error"`
 	}](),
+	"Events": reflect.TypeFor[ops.Events](), "Event": reflect.TypeFor[ops.Event](), "EventSubject": typeOfStruct[ops.Event]("Subject"),
+	"LostEvents": reflect.TypeFor[ops.LostEvents](), "OmittedEvents": reflect.TypeFor[ops.OmittedEvents](),
+	"Candidate": reflect.TypeFor[ops.Candidate](), "CandidateRule": reflect.TypeFor[ops.CandidateRule](), "CandidateAccess": reflect.TypeFor[ops.CandidateAccess](),
+	"CandidateLimits": reflect.TypeFor[ops.CandidateLimits](), "Effects": reflect.TypeFor[ops.Would](), "KeyMove": reflect.TypeFor[ops.Move](),
+	"EffectGroup": reflect.TypeFor[ops.WouldRefuse](), "ExceededLimit": reflect.TypeFor[ops.LimitHit](), "ChangedField": reflect.TypeFor[ops.FieldChange](),
+	"AppliedRules": reflect.TypeFor[ops.Applied](), "FormerRules": reflect.TypeFor[ops.Former](),
 	"State": reflect.TypeFor[ops.State](), "Cause": typeOfField[ops.Update]("Cause"),
 }
 
@@ -75,6 +81,12 @@ func typeOfField[T any](name string) reflect.Type {
 	return f.Type.Elem()
 }
 
+// typeOfStruct is the type of a field that is a struct.
+func typeOfStruct[T any](name string) reflect.Type {
+	f, _ := reflect.TypeFor[T]().FieldByName(name)
+	return f.Type
+}
+
 // causeForm finds the constants of the causes.
 var causeForm = regexp.MustCompile(`(?m)^\tCause\w+ +Cause = "(\w+)"`)
 
@@ -82,6 +94,7 @@ var causeForm = regexp.MustCompile(`(?m)^\tCause\w+ +Cause = "(\w+)"`)
 func apiValues(t *testing.T) map[string][]any {
 	t.Helper()
 	all := map[string][]any{"State": {ops.Synced, ops.Stale, ops.Nacked, ops.NotSent, ops.Unknown}}
+	all["FormerRules"] = []any{ops.FormerKeyChanges, ops.FormerRefused, ops.FormerUnknown, ops.FormerKeyStays, ops.FormerUnchecked}
 	text, err := os.ReadFile("../../relay/cache/history.go")
 	if err != nil {
 		t.Fatal(err)
@@ -234,10 +247,11 @@ func (a *apiPage) sample(method, path, code string) any {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	_, answer, found := strings.Cut(string(text), fmt.Sprintf("=== %s %s \n%s application/json\n\n", method, path, code))
-	if answer, _, _ = strings.Cut(answer, "\n\n"); !found {
+	asked := regexp.MustCompile("(?m)^" + regexp.QuoteMeta(fmt.Sprintf("=== %s %s ", method, path)) + ".*\n" + code + " application/json\n\n").FindIndex(text)
+	if asked == nil {
 		a.t.Fatalf("%s has no JSON for %s %s with the code %s", file, method, path, code)
 	}
+	answer, _, _ := strings.Cut(string(text[asked[1]:]), "\n\n")
 	var v any
 	if err := yaml.UnmarshalWithOptions([]byte(answer), &v, yaml.UseOrderedMap()); err != nil {
 		a.t.Fatalf("%s: %v", file, err)

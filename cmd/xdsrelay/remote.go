@@ -43,7 +43,10 @@ const remoteTime = 15 * time.Second
 func (a *app) addAdmin(cmd *cobra.Command) *remote {
 	r := &remote{app: a, cmd: cmd}
 	flags := cmd.Flags()
-	flags.StringVar(&r.flags.Admin, "admin", config.Default().Admin.Address, "address of a node's admin port, as `HOST:PORT` or https://HOST:PORT")
+	if flags.Lookup("admin") == nil { // config validate has it for another purpose, too
+		flags.String("admin", config.Default().Admin.Address, "address of a node's admin port, as `HOST:PORT` or https://HOST:PORT")
+	}
+	r.flags.Admin = config.Default().Admin.Address
 	flags.StringVar(&r.use, "context", "", "`NAME` of the context to use; see 'xdsrelay context'")
 	flags.StringVar(&r.flags.TokenFile, "admin-token-file", "", "`FILE` with the token for the admin port")
 	flags.StringVar(&r.flags.CAFile, "admin-ca", "", "`FILE` with the CA certificates that verify the admin port (default: those of the system)")
@@ -89,7 +92,7 @@ func (r *remote) choose() (target, error) {
 	name := r.use
 	switch {
 	case r.cmd.Flags().Changed("admin"):
-		return plain("--admin", r.flags.Admin), nil
+		return plain("--admin", r.cmd.Flags().Lookup("admin").Value.String()), nil
 	case r.cmd.Flags().Changed("context"):
 	case env != "":
 		return plain(config.CLIAdmin, env), nil

@@ -83,7 +83,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asTable)
 	flags := cmd.Flags()
-	flags.StringVar(&f.key, "key", "", "only clients with this aggregation `KEY`")
+	flags.StringVar(&f.key, "key", "", keyUsage)
 	flags.StringVar(&f.node, "node", "", nodeUsage)
 	flags.StringVar(&f.state, "state", "", "only clients with a type in one of these `STATES`, separated by commas; missing selects clients with missing resources")
 	flags.StringVar(&f.typ, "type", "", typeUsage)

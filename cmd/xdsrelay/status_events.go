@@ -25,8 +25,8 @@ func eventsOf(ctx context.Context, w, notes io.Writer, node *remote, out *output
 	}
 	if err := out.print(w, view{
 		data:  all,
-		names: namesOf(all.Events, func(e *ops.Event) string { return e.Event }),
-		table: func(w io.Writer, wide bool) { printEvents(w, &all, wide, time.Now()) },
+		names: namesOf(all.Events, func(e *ops.ClientEvent) string { return e.Event }),
+		table: func(w io.Writer, wide bool) { printClientEvents(w, &all, wide, time.Now()) },
 	}); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func noEvents(name string, all *ops.ClientEvents) error {
 	return noSuchClient(name, ops.Found{Names: all.Names, Similar: all.Similar, Silent: all.Silent})
 }
 
-func printEvents(w io.Writer, all *ops.ClientEvents, wide bool, now time.Time) {
+func printClientEvents(w io.Writer, all *ops.ClientEvents, wide bool, now time.Time) {
 	header := []string{"AGE", "TIME", "NODE", "TYPE", "EVENT", "VERSION"}
 	if wide {
 		header = append(header, "KEY", "PEER")

@@ -21,9 +21,13 @@ func (a *app) newTopCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Show the activity of a tier: nodes, busiest keys, and clients out of sync",
-		Long: "Show the activity of a tier: its nodes, the keys with the most updates, and the clients\n" +
-			"that are not in sync. The command runs until it is interrupted (Ctrl-C). If the output\n" +
-			"is not a terminal, it appends each update to the output.",
+		Long: "Show the activity of a tier: its clients, keys and nodes, and the reasons of NACKs, those\n" +
+			"with problems first. On a terminal, the command is interactive: arrow keys select a row,\n" +
+			"enter shows the clients of a key, of a node or of the reason of a NACK, or all details of\n" +
+			"a client; esc returns; / filters, s and r change the order, and q quits.\n\n" +
+			"If the input or the output is not a terminal, the command prints nodes, keys and the\n" +
+			"clients that are not in sync, and appends each update to the output until it is\n" +
+			"interrupted (Ctrl-C).",
 		Example: "  xdsrelay top\n" +
 			"  xdsrelay top --once",
 		Args: cobra.NoArgs,
@@ -35,6 +39,9 @@ func (a *app) newTopCmd() *cobra.Command {
 	cmd.RunE = a.action(func(cmd *cobra.Command, _ []string) error {
 		if err := errors.Join(out.check(), checkInterval(every)); err != nil {
 			return err
+		}
+		if screen := a.screen(); screen != nil && a.keyboard() && out.isTable() && !once {
+			return a.interactiveTop(cmd.Context(), node, every, screen)
 		}
 		return a.top(cmd.Context(), node, out, every, once)
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,12 +12,10 @@ import (
 	"xdsrelay/relay/ops"
 )
 
-// nodeRows is a table of the nodes.
-func nodeRows(p *snapshot) [][]string {
-	rows := [][]string{{"NODE", "CLIENTS", "STREAMS", "SYNCED", "STALE", "NACKED", "NOT_SENT", "UNKNOWN", "MISSING", "UNACKED", "VERSION", "NOTES"}}
-	versions, notes := map[string]string{}, map[string]string{}
+// nodeNotes are the problems of the nodes that answered.
+func nodeNotes(p *snapshot) map[string]string {
+	notes := map[string]string{}
 	for _, m := range p.Nodes.Members.Members {
-		versions[m.Name] = m.Version
 		switch {
 		case m.Draining:
 			notes[m.Name] = "draining"
@@ -25,7 +24,7 @@ func nodeRows(p *snapshot) [][]string {
 		}
 	}
 	for _, m := range p.Nodes.Strays {
-		versions[m.Name], notes[m.Name] = m.Version, "isolated"
+		notes[m.Name] = "isolated"
 	}
 	for _, n := range p.Nodes.Nodes {
 		switch {
@@ -35,6 +34,31 @@ func nodeRows(p *snapshot) [][]string {
 			notes[n.Name] = "Redis unreachable"
 		}
 	}
+	return notes
+}
+
+// notAnswering are the other nodes, with the number of streams in their last report.
+func notAnswering(p *snapshot) map[string]string {
+	all := map[string]string{}
+	for _, m := range p.Nodes.Missing {
+		all[m.Name] = ""
+	}
+	for _, s := range p.Summary.Silent {
+		all[s.Node] = fmt.Sprint(s.Clients)
+	}
+	return all
+}
+
+// nodeRows is a table of the nodes.
+func nodeRows(p *snapshot) [][]string {
+	rows := [][]string{{"NODE", "CLIENTS", "STREAMS", "SYNCED", "STALE", "NACKED", "NOT_SENT", "UNKNOWN", "MISSING", "UNACKED", "VERSION", "NOTES"}}
+	versions, notes := map[string]string{}, nodeNotes(p)
+	for _, m := range append(slices.Clone(p.Nodes.Members.Members), p.Nodes.Strays...) {
+		versions[m.Name] = m.Version
+	}
+	for _, m := range p.Nodes.Missing {
+		versions[m.Name] = m.Version
+	}
 	for _, n := range p.Summary.Nodes {
 		row := []string{n.Node, fmt.Sprint(n.Clients), fmt.Sprint(n.Streams)}
 		for _, s := range []ops.State{ops.Synced, ops.Stale, ops.Nacked, ops.NotSent, ops.Unknown} {
@@ -42,13 +66,9 @@ func nodeRows(p *snapshot) [][]string {
 		}
 		rows = append(rows, append(row, fmt.Sprint(n.Missing), bytesText(n.Unacked), versions[n.Node], notes[n.Node]))
 	}
-	for _, s := range p.Summary.Silent {
-		rows = append(rows, []string{s.Node, "", fmt.Sprint(s.Clients), "", "", "", "", fmt.Sprint(s.Clients), "", "", versions[s.Node], "does not answer"})
-	}
-	for _, m := range p.Nodes.Missing {
-		if !slices.ContainsFunc(p.Summary.Silent, func(s ops.Silent) bool { return s.Node == m.Name }) {
-			rows = append(rows, []string{m.Name, "", "", "", "", "", "", "", "", "", m.Version, "does not answer"})
-		}
+	silent := notAnswering(p)
+	for _, name := range slices.Sorted(maps.Keys(silent)) {
+		rows = append(rows, []string{name, "", silent[name], "", "", "", "", silent[name], "", "", versions[name], "does not answer"})
 	}
 	return rows
 }

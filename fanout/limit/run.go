@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/pause"
 )
 
@@ -85,9 +86,9 @@ func (l *Limiter) relieve(due relief, g *measurement, r Relief) {
 	before := l.measurement.Load()
 	if was := before != nil && before.tight; was != due.tight {
 		if due.tight {
-			log.Warn("memory is near the limit: refusing new streams, emptying caches", "percent", g.percent(), "used", g.usage.used, "limit", g.usage.limit)
+			log.Warn("memory is near the limit: refusing new streams, emptying caches", events.Key, events.NodeNearLimit, "percent", g.percent(), "used", g.usage.used, "limit", g.usage.limit)
 		} else {
-			log.Info("memory is below the limit again: accepting new streams", "percent", g.percent())
+			log.Info("memory is below the limit again: accepting new streams", events.Key, events.NodeBelowLimit, "percent", g.percent())
 		}
 	}
 	if !due.tight {
@@ -97,7 +98,7 @@ func (l *Limiter) relieve(due relief, g *measurement, r Relief) {
 	r.Shrink()
 	if due.shed {
 		if n := r.Shed(); n > 0 {
-			log.Warn("memory is near the limit: the clients with the highest memory use were shed", "clients", n, "percent", g.percent())
+			log.Warn("memory is near the limit: the clients with the highest memory use were shed", events.Key, events.ClientsShed, "clients", n, "percent", g.percent())
 		}
 	}
 	if due.collect {

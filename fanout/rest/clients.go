@@ -10,6 +10,8 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/fanout"
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/redact"
 )
@@ -42,6 +44,16 @@ func (p *pollClient) Node() *corev3.Node {
 	node, cluster := p.node, p.cluster
 	p.registry.mu.Unlock()
 	return fanout.KeptNode(node, p.id, cluster)
+}
+
+// Rule decides about the client's next poll. Its certificate is not kept.
+func (p *pollClient) Rule(rules *aggregation.Rules, policy *authorize.Policy) fanout.Ruling {
+	p.registry.mu.Lock()
+	kept := fanout.Kept{Node: p.node, Set: p.fields}
+	p.registry.mu.Unlock()
+	r := kept.Rule(rules, policy)
+	r.Polls, r.Identity, r.Changes = true, p.identity, r.Kind == fanout.GetsKey && r.Key != string(p.key)
+	return r
 }
 
 // Info describes the client, with its state for each type that it polls for.

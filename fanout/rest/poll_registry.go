@@ -47,6 +47,7 @@ type pollClient struct {
 
 	// Guarded by the registry's mu.
 	node, cluster, rule string
+	fields              uint64 // of the Node, that are in node
 	states              map[subject]*pollState
 	recent              list.List // of *pollState, most recent first
 	bytes               int64     // in total
@@ -97,7 +98,7 @@ func (r *pollRegistry) begin(q *request, t *resource.Type, now time.Time) *pollS
 		r.addBytes(p, clientSize+int64(len(q.clientID.id)+len(q.clientID.identity)+len(q.clientID.host)))
 	}
 	r.addBytes(p, int64(len(q.node)+len(q.cluster)-len(p.node)-len(p.cluster)))
-	p.node, p.cluster, p.rule = q.node, q.cluster, q.group.Rule
+	p.node, p.fields, p.cluster, p.rule = q.node, q.fields, q.cluster, q.group.Rule
 	v := p.states[w]
 	if v == nil {
 		v = &pollState{of: p, subject: w, typ: t, unsure: true, began: now, mark: markOf(q.clientID, w)}

@@ -41,6 +41,7 @@ type request struct {
 	// why it rejects the last answer.
 	clientID      clientID
 	node, cluster string
+	fields        uint64         // of the Node, that are in node
 	why           *fanout.Reason // nil unless it rejects
 }
 
@@ -168,7 +169,7 @@ func (s *Server) decode(r *http.Request, by authz.Client, t *resource.Type, body
 		q.why = fanout.NewReason(e.GetCode(), e.GetMessage())
 	}
 	if raw, err := proto.Marshal(m.GetNode()); err == nil { // it was just decoded
-		q.node = fanout.KeepNode(raw)
+		q.node, q.fields = fanout.KeepNode(raw)
 	}
 	slices.Sort(q.names)
 	q.names = slices.Compact(q.names)

@@ -21,7 +21,7 @@ func (t Tier) apiPages() []page {
 		{apiPath + "summary", "", "the number of clients in each state, by type and node", t.apiSummary, nil},
 		{apiPath + "clients", apiPath + "clients?limit=100", "the clients with their state for each type, page by page", t.apiClients, ops.QueryParams()},
 		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of its name", t.apiClient, []string{paramClient, paramResources}},
-		{apiPath + "client/events", apiPath + "client/events?client=NAME", "the last events of a client on all nodes, also after it has left", t.apiClientEvents, ops.EventParams()},
+		{apiPath + "client/events", apiPath + "client/events?client=NAME", "the last events of a client on all nodes, also after it has left", t.apiClientEvents, ops.ClientEventParams()},
 		{apiPath + "keys", "", "the keys: owner, followers, and states of their clients", t.apiKeys, ops.KeyQueryParams()},
 		{apiPath + "resource", apiPath + "resource?resource=NAME", "the keys that serve a resource, and its state on their clients", t.apiResource, ops.WhoParams()},
 		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
@@ -29,6 +29,7 @@ func (t Tier) apiPages() []page {
 		{apiPath + "history", apiPath + "history?key=NAME", "the last updates of a key, by type", t.apiHistory, []string{ops.ParamKey}},
 		{apiPath + "history/changes", apiPath + "history/changes?key=NAME", "what an update of a key changed, or how two updates differ: fields without secrets", t.apiChanges, ops.ChangesParams()},
 		{apiPath + "version", apiPath + "version?version=VERSION", "which clients have a version of the control plane", t.apiVersion, ops.ArrivalParams()},
+		{apiPath + "events", "", "what happened in the tier: nodes, control planes, configurations, owners, Redis; after continues an answer", t.apiEvents, ops.EventParams()},
 		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, page by page", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},
 	}
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/redact"
 )
@@ -25,6 +26,8 @@ func orders(cfg Config) []order {
 		{"/resend", cfg.order(ops.OrderResend), ops.OrderParams(ops.OrderResend)},
 		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},
 		{"/config/reload", cfg.reload, nil},
+		{"/config/check", cfg.Tier.would, nil},
+		{"/rules/apply", cfg.Tier.applyRules, []string{ops.ParamMost}},
 	}
 }
 
@@ -48,7 +51,7 @@ func (cfg Config) audit(w http.ResponseWriter, r *http.Request, path string, nex
 	case answer.status >= http.StatusBadRequest:
 		result = "failed"
 	}
-	cfg.Log.Info("operator command", "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
+	cfg.Log.Info("operator command", events.Key, events.OperatorCommand, "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
 		"identity", cfg.Access.identity(r), "result", result, "status", answer.status)
 }
 

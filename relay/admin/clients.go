@@ -12,7 +12,7 @@ import (
 
 // apiClientEvents are the last events of a client.
 func (t Tier) apiClientEvents(w http.ResponseWriter, r *http.Request) {
-	name, limit, err := ops.ParseEventQuery(r.URL.Query())
+	name, limit, err := ops.ParseClientEventQuery(r.URL.Query())
 	if err == nil && name == "" {
 		err = errors.New("the parameter client is missing: expected ?client=NAME")
 	}
@@ -20,7 +20,7 @@ func (t Tier) apiClientEvents(w http.ResponseWriter, r *http.Request) {
 		apiError(w, http.StatusBadRequest, err)
 		return
 	}
-	all, err := t.Model.Events(r.Context(), name, limit)
+	all, err := t.Model.ClientEvents(r.Context(), name, limit)
 	if err != nil {
 		apiError(w, http.StatusBadRequest, err)
 		return

@@ -39,6 +39,7 @@ func (c *compiler) compile() rule {
 			c.fail("match", 0, c.config.Match, lint(ast.NativeRep())...)
 		}
 		r.match = prog
+		r.reads.of(ast)
 	}
 	if strings.TrimSpace(c.config.Key) == "" {
 		c.fail("key", 0, "", issue{message: "is missing, expected a CEL expression that gives a string, like node.cluster"})
@@ -46,12 +47,17 @@ func (c *compiler) compile() rule {
 		a, issues := analyzeKey(ast)
 		c.fail("key", 0, c.config.Key, issues...)
 		r.key, r.analysis = prog, a
+		r.reads.of(ast)
 	}
 	if c.config.NodeField != "" {
 		c.checkShown()
 		r.paths, r.exact = []path{c.config.shownPath()}, false
 	}
 	r.addPaths(c.passList())
+	for _, p := range r.paths {
+		r.reads.add(p)
+	}
+	r.reads.numbers |= alwaysRead
 	r.mark, r.marked = r.analysis.mark()
 	return r
 }

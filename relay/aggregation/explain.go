@@ -49,7 +49,7 @@ func (rs *Rules) Explain(node *corev3.Node, peer Peer) Explanation {
 		ex.Rules = append(ex.Rules, o)
 	}
 	last := -1
-	ex.Result, ex.Refusal = rs.resolve(node, peer, func(i int, matched bool, err error) {
+	ex.Result, ex.Refusal = rs.resolve(node, peer, nil, func(i int, matched bool, err error) {
 		last = i
 		switch {
 		case err != nil:

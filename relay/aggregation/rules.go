@@ -69,6 +69,7 @@ type rule struct {
 	analysis        // of the key expression, with the paths of the pass list added
 	mark     string // see analysis.mark
 	marked   bool   // false: the mark is a digest
+	reads    Reads  // of match, key and the pass list
 }
 
 // Compile checks and compiles a rule list; an empty one means [DefaultRule]. The
@@ -119,15 +120,16 @@ type Result struct {
 // (B1) and its authenticated peer. It neither changes nor keeps node. The error is
 // always a [*Refusal].
 func (rs *Rules) Resolve(node *corev3.Node, peer Peer) (Result, error) {
-	res, refusal := rs.resolve(node, peer, nil)
+	res, refusal := rs.resolve(node, peer, nil, nil)
 	if refusal != nil {
 		return Result{}, refusal
 	}
 	return res, nil
 }
 
-// resolve is Resolve, telling outcome (if not nil) of each rule it tries.
-func (rs *Rules) resolve(node *corev3.Node, peer Peer, outcome func(i int, matched bool, err error)) (Result, *Refusal) {
+// resolve is Resolve, telling outcome (if not nil) of each rule it tries. kept is that of
+// [Rules.ResolveKept]; nil keeps everything.
+func (rs *Rules) resolve(node *corev3.Node, peer Peer, kept func(Reads) bool, outcome func(i int, matched bool, err error)) (Result, *Refusal) {
 	if refusal := vet(node); refusal != nil {
 		return Result{}, refusal
 	}
@@ -138,6 +140,9 @@ func (rs *Rules) resolve(node *corev3.Node, peer Peer, outcome func(i int, match
 	vars := values(node, peer)
 	for i := range rs.rules {
 		r := &rs.rules[i]
+		if kept != nil && !kept(r.reads) {
+			return Result{}, notKept
+		}
 		matched, err := r.matches(vars)
 		if outcome != nil {
 			outcome(i, matched, err)

@@ -39,7 +39,7 @@ const maxName = 100
 // use.
 type Policy struct {
 	rules []rule // none lets in everybody
-	reads aggregation.Fields
+	reads aggregation.Reads
 }
 
 type rule struct {
@@ -83,7 +83,7 @@ func Compile(list []Rule) (*Policy, error) {
 		}
 		var issues []aggregation.Issue
 		if r.condition, issues = compileMatch(env, config); r.condition != nil {
-			p.reads = p.reads.And(r.condition.Reads())
+			p.reads.Fields, p.reads.Client = p.reads.And(r.condition.Reads()), p.reads.Client || r.condition.ReadsClient()
 		}
 		for _, is := range issues {
 			fail("match", config.Match, is)
@@ -117,6 +117,14 @@ func (p *Policy) Open() bool { return p == nil || len(p.rules) == 0 }
 func (p *Policy) Reads() aggregation.Fields {
 	if p == nil {
 		return aggregation.Fields{}
+	}
+	return p.reads.Fields
+}
+
+// ReadsAll is Reads, with whether a rule reads what the connection proves.
+func (p *Policy) ReadsAll() aggregation.Reads {
+	if p == nil {
+		return aggregation.Reads{}
 	}
 	return p.reads
 }

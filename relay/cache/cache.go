@@ -76,6 +76,9 @@ type Config struct {
 	// removals are held back or, without a removal guard, applied. It must not block. Default: no
 	// call.
 	Alarm func(MassRemoval)
+	// HoldEnded is called when held removals of a key took effect because their hold has ended. It
+	// must not block. Default: no call.
+	HoldEnded func(g *Group, removals int)
 	// NamesNear is called when the names of a key approach their bound (see
 	// [OriginStream.MaxNames]). It must not block. Default: no call.
 	NamesNear func(NamesNear)
@@ -110,6 +113,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Alarm == nil {
 		c.Alarm = func(MassRemoval) {}
+	}
+	if c.HoldEnded == nil {
+		c.HoldEnded = func(*Group, int) {}
 	}
 	if c.NamesNear == nil {
 		c.NamesNear = func(NamesNear) {}

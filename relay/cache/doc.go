@@ -74,8 +74,8 @@
 // Table.yielding, which serializes the search for names to drop, is taken before all of them. A
 // method whose name ends in Locked is called with the mu of its table held, unless its comment
 // names another lock. With the race detector, a use of the store, the demand or the notes of a table
-// without its mu panics, as does a change by a reader. [Config.Run], [Config.Wake], [Config.Alarm] and [Config.NamesNear]
-// are called without a lock.
+// without its mu panics, as does a change by a reader. [Config.Run], [Config.Wake], [Config.Alarm],
+// [Config.HoldEnded] and [Config.NamesNear] are called without a lock.
 //
 // Nothing here blocks on a client or on the network. A writer changes the table, marks the
 // subscriptions that can see the change, and signals; it does no work per client. A reader takes

@@ -250,7 +250,9 @@ func (g *Group) guardOver() {
 	g.mu.Lock()
 	g.guardAt = time.Time{}
 	g.mu.Unlock()
-	g.removeHeld(time.Now(), nil)
+	if removed := g.removeHeld(time.Now(), nil); removed > 0 {
+		g.cache.cfg.HoldEnded(g, removed)
+	}
 }
 
 // MassRemovals is how often an answer has removed a large share of a full-state set, whether that

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/shard"
 )
 
@@ -133,11 +134,4 @@ func InShort(err error) string {
 
 // Cause is the end of a text of gRPC about a connection, which says what is wrong; other
 // texts are as they were.
-func Cause(text string) string {
-	for _, before := range []string{"Error while dialing: ", `desc = "`} {
-		if i := strings.LastIndex(text, before); i >= 0 {
-			return strings.TrimSuffix(text[i+len(before):], `"`)
-		}
-	}
-	return text
-}
+func Cause(text string) string { return events.Cause(text) }

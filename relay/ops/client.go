@@ -40,6 +40,9 @@ type Client struct {
 	Types []Type `json:"types"`
 	// Missing is for how many names, of all types, it asks in vain.
 	Missing int `json:"missing"`
+	// Former is set if the key is from former aggregation rules: key_changes, no_key, unknown,
+	// key_stays or unchecked.
+	Former Former `json:"former_rules,omitempty"`
 }
 
 // Type is how a client stands with a type.
@@ -122,7 +125,7 @@ func describe(node string, streams []fanout.Client, q *Query) Client {
 		if i == 0 {
 			c = Client{
 				Name: info.NodeID, Cluster: info.Cluster, Key: info.Key, Rule: info.Rule, Node: node, Peer: info.Peer,
-				Connected: info.Since, Types: []Type{},
+				Connected: info.Since, Types: []Type{}, Former: info.Former,
 			}
 		}
 		if info.Since.Before(c.Connected) {

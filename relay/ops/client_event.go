@@ -8,8 +8,8 @@ import (
 	"xdsrelay/fanout/journal"
 )
 
-// Event is an event of a client.
-type Event struct {
+// ClientEvent is an event of a client.
+type ClientEvent struct {
 	At time.Time `json:"at"`
 	// Node is the node of the tier that has recorded it, by its clock.
 	Node string `json:"node"`
@@ -58,7 +58,7 @@ var eventNames = map[journal.Kind]string{
 }
 
 // eventsOf are the events of one stream, or of those that have ended.
-func eventsOf(node string, c *fanout.ClientEvents) (all []Event) {
+func eventsOf(node string, c *fanout.ClientEvents) (all []ClientEvent) {
 	for i := range c.Events {
 		all = append(all, eventOf(node, c, &c.Events[i]))
 	}
@@ -73,8 +73,8 @@ func eventsOf(node string, c *fanout.ClientEvents) (all []Event) {
 	return all
 }
 
-func eventOf(node string, c *fanout.ClientEvents, e *fanout.Event) Event {
-	out := Event{
+func eventOf(node string, c *fanout.ClientEvents, e *fanout.Event) ClientEvent {
+	out := ClientEvent{
 		At: e.At, Node: node, Key: c.Key, Event: eventNames[e.Kind], Variant: e.Variant, URL: e.Type, Version: e.Version,
 		Reason: e.Reason, Ongoing: e.Ongoing, Code: e.Code,
 	}
@@ -104,7 +104,7 @@ func eventOf(node string, c *fanout.ClientEvents, e *fanout.Event) Event {
 }
 
 // What describes an event without its time, node and type.
-func (e *Event) What() string {
+func (e *ClientEvent) What() string {
 	took := func() string {
 		if e.Seconds == nil {
 			return ""

@@ -9,8 +9,8 @@ import (
 
 // Bounds of the events in one answer.
 const (
-	usualEvents = 200
-	mostEvents  = 5000
+	usualClientEvents = 200
+	mostEvents        = 5000
 )
 
 // ClientEvents are the newest events of the clients with one name, on all nodes.
@@ -18,7 +18,7 @@ type ClientEvents struct {
 	// Name is the client's node id.
 	Name string `json:"client"`
 	// Events are ordered by time, the oldest first. The clocks of nodes may differ.
-	Events []Event `json:"events"`
+	Events []ClientEvent `json:"events"`
 	// More says that there are older events, or further streams.
 	More bool `json:"more,omitempty"`
 	// Off are nodes that keep no events.
@@ -32,36 +32,36 @@ type ClientEvents struct {
 
 // EventsPart is the part of a node.
 type EventsPart struct {
-	Node   string  `json:"node"`
-	Off    bool    `json:"off,omitempty"`
-	Events []Event `json:"events"`
-	More   bool    `json:"more,omitempty"`
+	Node   string        `json:"node"`
+	Off    bool          `json:"off,omitempty"`
+	Events []ClientEvent `json:"events"`
+	More   bool          `json:"more,omitempty"`
 }
 
-// EventParams are the parameters that [ParseEventQuery] reads.
-func EventParams() []string { return []string{paramName, paramLimit} }
+// ClientEventParams are the parameters that [ParseClientEventQuery] reads.
+func ClientEventParams() []string { return []string{paramName, paramLimit} }
 
-// ParseEventQuery reads whose events are asked for, and how many at most.
-func ParseEventQuery(v url.Values) (name string, limit int, err error) {
-	limit, err = number(v, paramLimit, usualEvents, 1, mostEvents)
+// ParseClientEventQuery reads whose events are asked for, and how many at most.
+func ParseClientEventQuery(v url.Values) (name string, limit int, err error) {
+	limit, err = number(v, paramLimit, usualClientEvents, 1, mostEvents)
 	return v.Get(paramName), limit, err
 }
 
-func (l Local) answerEvents(v url.Values) (any, error) {
-	name, limit, err := ParseEventQuery(v)
+func (l Local) answerClientEvents(v url.Values) (any, error) {
+	name, limit, err := ParseClientEventQuery(v)
 	if err != nil {
 		return nil, err
 	}
-	return l.events(name, limit), nil
+	return l.clientEvents(name, limit), nil
 }
 
 // events are the newest events of clients with a name on this node.
-func (l Local) events(name string, limit int) EventsPart {
-	part := EventsPart{Node: l.Node, Events: []Event{}, Off: l.Events == nil}
+func (l Local) clientEvents(name string, limit int) EventsPart {
+	part := EventsPart{Node: l.Node, Events: []ClientEvent{}, Off: l.ClientEvents == nil}
 	if part.Off {
 		return part
 	}
-	streams, more := l.Events(name)
+	streams, more := l.ClientEvents(name)
 	part.More = more
 	for i := range streams {
 		part.Events = append(part.Events, eventsOf(l.Node, &streams[i])...)
@@ -71,16 +71,16 @@ func (l Local) events(name string, limit int) EventsPart {
 }
 
 // newestEvents orders events by time, and keeps the newest.
-func newestEvents(all []Event, limit int, more bool) ([]Event, bool) {
-	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
+func newestEvents(all []ClientEvent, limit int, more bool) ([]ClientEvent, bool) {
+	slices.SortStableFunc(all, func(a, b ClientEvent) int { return a.At.Compare(b.At) })
 	if len(all) > limit {
 		return all[len(all)-limit:], true
 	}
 	return all, more
 }
 
-// Events returns what became of the clients with a name, or of the only client whose name begins so.
-func (f *Model) Events(ctx context.Context, name string, limit int) (ClientEvents, error) {
+// ClientEvents returns what became of the clients with a name, or of the only client whose name begins so.
+func (f *Model) ClientEvents(ctx context.Context, name string, limit int) (ClientEvents, error) {
 	all := f.eventsNamed(ctx, name, limit)
 	if len(all.Events) > 0 {
 		return all, nil
@@ -101,8 +101,8 @@ func (f *Model) Events(ctx context.Context, name string, limit int) (ClientEvent
 
 func (f *Model) eventsNamed(ctx context.Context, name string, limit int) ClientEvents {
 	v := url.Values{paramName: {name}, paramLimit: {strconv.Itoa(limit)}}
-	parts, silent := AskAll[EventsPart](ctx, f.nodes, askEvents, v, nil)
-	all := ClientEvents{Name: name, Events: []Event{}, Silent: silent}
+	parts, silent := AskAll[EventsPart](ctx, f.nodes, askClientEvents, v, nil)
+	all := ClientEvents{Name: name, Events: []ClientEvent{}, Silent: silent}
 	for _, p := range parts {
 		all.Events, all.More = append(all.Events, p.Events...), all.More || p.More
 		if p.Off {

@@ -18,6 +18,7 @@
 //	orders        orders.go
 //	keys          keys.go, key_query.go, dump.go, history.go, names.go
 //	updates       updates.go, progress.go
+//	events        events.go, warnings_events.go
 //	nodes         node.go, members.go, quiet.go, strays.go, clocks.go, live.go, warnings.go
 //	the tier      model.go, ask.go, token.go
 package ops

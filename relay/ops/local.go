@@ -2,10 +2,13 @@ package ops
 
 import (
 	"slices"
+	"time"
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/tier"
+	"xdsrelay/shard"
 )
 
 // Local is the state of one node: its clients and keys. Its functions are called concurrently. All
@@ -21,11 +24,19 @@ type Local struct {
 	// GroupInfos describe the keys, and Places says from where the node gets each.
 	GroupInfos func() []cache.GroupInfo
 	Places     func() map[string]tier.Place
-	// Events are those of clients with a node id, of open streams and of clients that have left; more
-	// says that there are further streams. Nil means that the node keeps none.
-	Events func(id string) (all []fanout.ClientEvents, more bool)
+	// ClientEvents are those of clients with a node id, of open streams and of clients that have left;
+	// more says that there are further streams. Nil means that the node keeps none.
+	ClientEvents func(id string) (all []fanout.ClientEvents, more bool)
 	// Orders is what operators can have done about clients.
 	Orders Orders
+	// Events returns the events that a reader lacks; see [events.Recorder.After]. Nil means none.
+	// Clock is the time of day that they have; nil means the machine's.
+	Events func(read events.Positions, since time.Time) []events.Part
+	Clock  shard.Clock
+	// Running is the configuration of the node. EndFormer ends streams of clients on former rules; see
+	// [fanout.Server.EndFormer].
+	Running   func() Running
+	EndFormer func(most int) int
 }
 
 // Part is a page of the clients of one node, by name, key and address.

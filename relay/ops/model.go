@@ -11,23 +11,24 @@ import (
 
 // The questions that nodes ask one another.
 const (
-	askKeys    = "keys"
-	askClients = "fleet/clients"
-	askSorted  = "fleet/sorted"
-	askSums    = "fleet/sums"
-	askNear    = "fleet/near"
-	askHistory = "fleet/history"
-	askDump    = "fleet/dump"
-	askDiff    = "fleet/diff"
-	askDigests = "fleet/digests"
-	askWho     = "fleet/who"
-	askWhoNear = "fleet/who/near"
-
-	askContents = "fleet/contents"
-	askBodies   = "fleet/bodies"
-	askChanges  = "fleet/changes"
-	askArrival  = "fleet/arrival"
-	askEvents   = "fleet/events"
+	askKeys         = "keys"
+	askClients      = "fleet/clients"
+	askSums         = "fleet/sums"
+	askNear         = "fleet/near"
+	askHistory      = "fleet/history"
+	askDump         = "fleet/dump"
+	askDiff         = "fleet/diff"
+	askDigests      = "fleet/digests"
+	askChanges      = "fleet/changes"
+	askArrival      = "fleet/arrival"
+	askClientEvents = "fleet/client_events"
+	askWould        = "fleet/would"
+	askApply        = "fleet/apply"
+	askSorted       = "fleet/sorted"
+	askWho          = "fleet/who"
+	askWhoNear      = "fleet/who/near"
+	askContents     = "fleet/contents"
+	askBodies       = "fleet/bodies"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -82,8 +83,11 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 		}
 		return local.arrival(v.Get(ParamVersion), q), nil
 	}, ArrivalParams()...)
-	handle(askEvents, func(_ context.Context, v url.Values) (any, error) { return local.answerEvents(v) }, paramName, paramLimit)
+	handle(askClientEvents, func(_ context.Context, v url.Values) (any, error) { return local.answerClientEvents(v) }, paramName, paramLimit)
 	local.takeOrders(handle)
+	local.answerEvents(handle)
+	handle(askWould, local.answerWould(), paramCandidate)
+	handle(askApply, local.answerApply, ParamMost)
 	return &Model{local: local, nodes: nodes}
 }
 

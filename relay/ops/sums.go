@@ -34,6 +34,9 @@ type Sums struct {
 	Unacked int64 `json:"unacked_bytes"`
 	// Rejections are the reasons of most clients.
 	Rejections []Rejection `json:"rejections,omitempty"`
+	// Former counts the clients with a key from former aggregation rules, by how the key compares
+	// with the rules in force.
+	Former map[Former]int `json:"former_rules,omitempty"`
 }
 
 // TypeSum is a type in numbers of clients that ask for it.
@@ -57,7 +60,9 @@ type Summary struct {
 	Unacked int64     `json:"unacked_bytes"`
 	// Rejections are why clients reject what was sent, the reasons of most clients first.
 	Rejections []Rejection `json:"rejections"`
-	Nodes      []Sums      `json:"nodes"`
+	// Former counts the clients with a key from former aggregation rules, as in Sums.
+	Former map[Former]int `json:"former_rules,omitempty"`
+	Nodes  []Sums         `json:"nodes"`
 	// Silent are the nodes that did not answer; Unknown is how many streams of clients
 	// they last said they had, which are in none of the other numbers.
 	Silent  []Silent `json:"silent"`
@@ -84,6 +89,7 @@ func (s *Sums) count(c *Client) {
 	if c.Missing > 0 {
 		s.Missing++
 	}
+	s.Former = addFormer(s.Former, c.Former, 1)
 	for i := range c.Types {
 		s.Types = countType(s.Types, &c.Types[i])
 	}
@@ -162,6 +168,9 @@ func SumUp(nodes []Sums, silent []Silent) Summary {
 		sum.Unacked += n.Unacked
 		sum.States.add(n.States)
 		sum.Missing += n.Missing
+		for is, clients := range n.Former {
+			sum.Former = addFormer(sum.Former, is, clients)
+		}
 		for _, t := range n.Types {
 			sum.Types = addType(sum.Types, t)
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
+
+	"xdsrelay/relay/events"
 )
 
 // inFiles is what the files of a configuration hold.
@@ -147,9 +149,9 @@ func (s *source) get() *material {
 // than before; last is nil at first. Never the key.
 func (s *source) report(last, now *material) {
 	var before []byte
-	message := "certificate loaded"
+	message, event := "certificate loaded", slog.Attr{}
 	if last != nil {
-		message = "certificate reloaded"
+		message, event = "certificate reloaded", slog.Any(events.Key, events.CertificateReloaded)
 		if len(last.certs) > 0 {
 			before = last.certs[0].Certificate[0]
 		}
@@ -158,11 +160,11 @@ func (s *source) report(last, now *material) {
 		if leaf := now.certs[0].Leaf; leaf != nil {
 			s.log.LogAttrs(context.Background(), slog.LevelInfo, message, //nolint:sloglint // one of the two constants above
 				slog.String("from", s.from), slog.String("subject", leaf.Subject.String()),
-				slog.Any("names", namesOf(leaf)), slog.Time("not_after", leaf.NotAfter))
+				slog.Any("names", namesOf(leaf)), slog.Time("not_after", leaf.NotAfter), event)
 		}
 	}
 	if last != nil && !now.trust.equal(last.trust) {
-		s.log.Info("trusted authorities reloaded", "from", s.from)
+		s.log.Info("trusted authorities reloaded", events.Key, events.TrustReloaded, "from", s.from)
 	}
 }
 

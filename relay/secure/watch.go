@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"xdsrelay/relay/events"
 )
 
 // maxFile bounds a file in bytes; what is meant here takes a few thousand.
@@ -67,10 +69,10 @@ func (w *Watched[T]) Get() T {
 	switch {
 	case err == nil && w.failed != "":
 		w.failed = ""
-		w.log.Info("files are usable again", "files", w.paths)
+		w.log.Info("files are usable again", events.Key, events.FilesUsable, "files", w.paths)
 	case err != nil && err.Error() != w.failed:
 		w.failed = err.Error()
-		w.log.Error("files changed and cannot be used; keeping the previous content", "files", w.paths, "error", err)
+		w.log.Error("files changed and cannot be used; keeping the previous content", events.Key, events.FilesUnusable, "files", w.paths, "error", err)
 	}
 	return w.value
 }

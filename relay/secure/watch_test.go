@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/secure"
 )
 
@@ -80,6 +81,9 @@ func TestWatchFailure(t *testing.T) {
 	write(t, path, "better")
 	if got := w.Get(); got != "better" {
 		t.Errorf("got %q, expected the new content", got)
+	}
+	if bad, good := log.lines("event="+string(events.FilesUnusable)), log.lines("event="+string(events.FilesUsable)); bad != 3 || good != 1 {
+		t.Errorf("%d and %d events:\n%s", bad, good, log)
 	}
 	if n := log.lines("are usable again"); n != 1 {
 		t.Errorf("%d lines say that it is good again, expected one:\n%s", n, log)

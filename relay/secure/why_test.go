@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/xdstest"
 )
@@ -177,6 +178,9 @@ func TestCertificatesAreLogged(t *testing.T) {
 	server.Generation()
 	if log.lines("certificate reloaded") != 1 || log.lines("trusted authorities reloaded") != 1 || !strings.Contains(log.String(), "other.example") {
 		t.Errorf("log:\n%s", log)
+	}
+	if log.lines("event="+string(events.CertificateReloaded)) != 1 || log.lines("event="+string(events.TrustReloaded)) != 1 {
+		t.Errorf("events:\n%s", log)
 	}
 	server.Generation()
 	if n := log.lines("loaded"); n != 3 || log.lines("PRIVATE") > 0 {

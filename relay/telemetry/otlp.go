@@ -22,6 +22,7 @@ import (
 const (
 	signalMetrics = "METRICS"
 	signalTraces  = "TRACES"
+	signalLogs    = "LOGS"
 )
 
 // The protocols of OTLP that are spoken.

@@ -12,7 +12,9 @@ import (
 	"github.com/prometheus/otlptranslator"
 	"go.opentelemetry.io/otel/attribute"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	otellog "go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/metric"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -41,6 +43,8 @@ type Telemetry struct {
 	meter    *recorder
 	spans    *sdktrace.TracerProvider // nil where traces are not sent
 	tracer   *trace.Tracer            // likewise
+	logs     *sdklog.LoggerProvider   // nil where logs are not sent
+	logger   otellog.Logger           // likewise
 }
 
 // translation is how OpenTelemetry's names become those of Prometheus.
@@ -53,6 +57,8 @@ func translation() otlptranslator.TranslationStrategyOption {
 //     are sent if there is an endpoint. Prometheus can read them in any case.
 //   - OTEL_TRACES_EXPORTER is otlp or none; where it is not set, traces are sent if
 //     there is an endpoint. OTEL_TRACES_SAMPLER says of which updates.
+//   - OTEL_LOGS_EXPORTER is otlp or none; where it is not set, events are sent as log records if
+//     there is an endpoint.
 //   - OTEL_EXPORTER_OTLP_ENDPOINT, …_PROTOCOL (grpc or http/protobuf), …_HEADERS,
 //     …_CERTIFICATE and so on, and those for metrics alone, say where to and how.
 //   - OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say who sends;
@@ -85,6 +91,14 @@ func New(cfg Config) (*Telemetry, error) {
 		_ = sdkmetric.NewMeterProvider(options...).Shutdown(context.Background()) // nothing was sent yet
 		return nil, fmt.Errorf("telemetry: traces: %w", err)
 	}
+	logging, err := logExporter(context.Background())
+	if err != nil {
+		_ = sdkmetric.NewMeterProvider(options...).Shutdown(context.Background()) // nothing was sent yet
+		if exporting != nil {
+			_ = exporting.Shutdown(context.Background()) // likewise
+		}
+		return nil, fmt.Errorf("telemetry: logs: %w", err)
+	}
 	if exporting == nil {
 		// Exemplars show traces. Room for them is a sixth of what an idle node allocates.
 		options = append(options, sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter))
@@ -95,6 +109,11 @@ func New(cfg Config) (*Telemetry, error) {
 		exporting = &watchedSpans{SpanExporter: exporting, watch: watch{what: "traces", log: cfg.Logger}}
 		t.spans = sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporting), sdktrace.WithResource(who))
 		t.tracer = trace.New(trace.Config{Spans: t.spans.Tracer("xdsrelay", oteltrace.WithInstrumentationVersion(cfg.Version)), Clients: cfg.ClientSpans})
+	}
+	if logging != nil {
+		logging = &watchedLogs{Exporter: logging, watch: watch{what: "logs", log: cfg.Logger}}
+		t.logs = sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewBatchProcessor(logging)), sdklog.WithResource(who))
+		t.logger = t.logs.Logger("xdsrelay", otellog.WithInstrumentationVersion(cfg.Version))
 	}
 	return t, nil
 }
@@ -132,6 +151,9 @@ func (t *Telemetry) Close() {
 	t.tracer.Close()
 	if t.spans != nil {
 		_ = t.spans.Shutdown(ctx) // that it does not arrive was told
+	}
+	if t.logs != nil {
+		_ = t.logs.Shutdown(ctx) // that it does not arrive was told
 	}
 	_ = t.metrics.Shutdown(ctx) // that it does not arrive was told
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
 )
@@ -57,11 +58,11 @@ func (t *Tier) CutSince() time.Time {
 
 // cut announces that the origin is unreachable, and returns when it is reachable again or ctx ends.
 func (t *Tier) cut(ctx context.Context) {
-	t.cfg.Logger.Warn("this node cannot reach the control plane; its keys move to nodes that can")
+	t.cfg.Logger.Warn("this node cannot reach the control plane; its keys move to nodes that can", events.Key, events.NodeCutOff)
 	t.Announce(func(s *shard.Status) { s.Cut = true })
 	if t.cfg.Origin.AwaitReady(ctx) != nil {
 		return // ctx has ended
 	}
-	t.cfg.Logger.Info("this node can reach the control plane again")
+	t.cfg.Logger.Info("this node can reach the control plane again", events.Key, events.NodeReconnected)
 	t.Announce(func(s *shard.Status) { s.Cut = false })
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/pause"
 	"xdsrelay/shard"
@@ -65,6 +66,7 @@ type keeper struct {
 	retryAt time.Time                  // when the owner may be asked again
 	pauses  backoff.ExponentialBackOff // before that
 	staysTo time.Time                  // when ForPeers ends; see stay
+	ownedBy string                     // the last owner that is known; empty before the first
 
 	mu lockorder.Mutex[lockorder.Keeper]
 	// Guarded by mu.
@@ -299,7 +301,24 @@ func (k *keeper) fill(s, was State) func(context.Context) {
 	}
 }
 
+// noteOwner logs that the key moved to another owner. Many keys do so at a time, and become one
+// event.
+func (k *keeper) noteOwner(s State) {
+	now := k.owner.Name
+	if s == Owner {
+		now = k.tier.Self().Name
+	}
+	if now == "" || s == ForPeers { // other nodes disagree on the owner
+		return
+	}
+	if k.ownedBy != "" && k.ownedBy != now {
+		k.tier.cfg.Logger.Log(context.Background(), events.LevelQuiet, "a key moved to another owner", events.Key, events.OwnerMoved, "key", k.key, "from", k.ownedBy, "to", now)
+	}
+	k.ownedBy = now
+}
+
 func (k *keeper) show(s State) {
+	k.noteOwner(s)
 	k.mu.Lock()
 	k.shown = place{state: s, owner: k.owner.Name, since: time.Now()}
 	k.mu.Unlock()

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"sync"
 
+	collectlogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	collectmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collecttrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -25,7 +27,8 @@ type Collector struct {
 	// Guarded by mu.
 	spans   []Span
 	metrics map[string]bool
-	traced  [][]byte
+	logs    []LogRecord
+	traced  [][]byte          // and logged
 	latest  map[string][]byte // of metrics, by instance
 }
 
@@ -35,6 +38,16 @@ type Span struct {
 	// Instance is the node that has sent it.
 	Instance string
 }
+
+// LogRecord is one that a Collector has received.
+type LogRecord struct {
+	*logspb.LogRecord
+	// Instance is the node that has sent it.
+	Instance string
+}
+
+// Attribute is the value of an attribute as text, "" where there is none.
+func (r LogRecord) Attribute(name string) any { return valueOf(r.Attributes, name) }
 
 // Attribute is the value of an attribute as text, "" where there is none.
 func (s Span) Attribute(name string) any { return valueOf(s.Attributes, name) }
@@ -67,6 +80,7 @@ func StartCollector(t TB) *Collector {
 	gs := grpc.NewServer()
 	collecttrace.RegisterTraceServiceServer(gs, c)
 	collectmetrics.RegisterMetricsServiceServer(gs, metricsCollector{c: c})
+	collectlogs.RegisterLogsServiceServer(gs, logsCollector{c: c})
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -84,7 +98,7 @@ func StartCollector(t TB) *Collector {
 func (c *Collector) Env() map[string]string {
 	return map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + c.addr, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
-		"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_METRIC_EXPORT_INTERVAL": "100",
+		"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_BLRP_SCHEDULE_DELAY": "20", "OTEL_METRIC_EXPORT_INTERVAL": "100",
 	}
 }
 
@@ -157,6 +171,34 @@ func (m metricsCollector) Export(_ context.Context, r *collectmetrics.ExportMetr
 		}
 	}
 	return &collectmetrics.ExportMetricsServiceResponse{}, nil
+}
+
+// Logs are the log records that have come, with an event name.
+func (c *Collector) Logs(event string) []LogRecord {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.logs), func(r LogRecord) bool { return r.EventName != event })
+}
+
+// logsCollector is a Collector for log records, whose method has the same name.
+type logsCollector struct {
+	collectlogs.UnimplementedLogsServiceServer
+	c *Collector
+}
+
+func (l logsCollector) Export(_ context.Context, r *collectlogs.ExportLogsServiceRequest) (*collectlogs.ExportLogsServiceResponse, error) {
+	l.c.mu.Lock()
+	defer l.c.mu.Unlock()
+	l.c.traced = append(l.c.traced, encoded(r))
+	for _, of := range r.ResourceLogs {
+		instance, _ := valueOf(of.Resource.Attributes, "service.instance.id").(string)
+		for _, scope := range of.ScopeLogs {
+			for _, one := range scope.LogRecords {
+				l.c.logs = append(l.c.logs, LogRecord{one, instance})
+			}
+		}
+	}
+	return &collectlogs.ExportLogsServiceResponse{}, nil
 }
 
 // encoded is a message that has come, and so can be encoded.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/shard"
 	"xdsrelay/shard/redistest"
 )
@@ -45,6 +46,9 @@ func TestLifecycle(t *testing.T) {
 	a.Close()
 	b.sees("b", "c")
 	c.sees("b", "c")
+	if b.log.count("event="+string(events.NodeJoined)) == 0 || b.log.count("event="+string(events.NodeLeft)) != 1 {
+		t.Errorf("the events of b:\n%s", b.log)
+	}
 	c.Close() // as if it had died
 	if b.member("c").Name == "" {
 		t.Error("c went before its lease expired")
@@ -61,6 +65,7 @@ func TestDeath(t *testing.T) {
 	a.sees("a", "b")
 	b.Close()
 	a.sees("a")
+	eventually(t, "an event", func() bool { return a.log.count("event="+string(events.NodeDisappeared)) == 1 })
 	join(t, server.URL(), shard.Member{Name: "b"}, term, patience)
 	a.sees("a", "b")
 }
@@ -107,6 +112,9 @@ func TestNameTwice(t *testing.T) {
 	}
 	if n := old.log.count("another node has the same name"); n != 1 {
 		t.Errorf("the older one said %d times that its name is taken, expected once:\n%s", n, old.log)
+	}
+	if n := old.log.count("event=" + string(events.NodeNameConflict)); n != 1 {
+		t.Errorf("%d events, expected one:\n%s", n, old.log)
 	}
 	third := join(t, server.URL(), shard.Member{Name: "a", Peer: "third:1", Since: began.Add(-time.Second)}, long, patience)
 	eventually(t, "a third one to see who has the name", func() bool { return third.member("a").Peer == "young:1" })

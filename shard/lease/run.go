@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -85,18 +86,18 @@ func (m *Members) call(ctx context.Context) error {
 	m.noteForeignLocked(a.foreign)
 	joined, left, ended := m.book.read(now, a.found)
 	for _, c := range joined {
-		m.cfg.Logger.Info("node joined the tier", "member", c.Name, "peer", c.Peer)
+		m.cfg.Logger.Info("node joined the tier", events.Key, events.NodeJoined, "member", c.Name, "peer", c.Peer)
 	}
 	for _, e := range ended {
 		if m.current.Left(e) {
 			left = append(left, e) // it ended before it could announce the end of its drain
 			continue
 		}
-		m.cfg.Logger.Warn("node disappeared from the tier without draining: its lease expired", "member", e.Name, "peer", e.Peer)
+		m.cfg.Logger.Warn("node disappeared from the tier without draining: its lease expired", events.Key, events.NodeDisappeared, "member", e.Name, "peer", e.Peer)
 	}
 	for _, l := range left {
 		m.current.NoteLeaver(l)
-		m.cfg.Logger.Info("node left the tier", "member", l.Name, "peer", l.Peer)
+		m.cfg.Logger.Info("node left the tier", events.Key, events.NodeLeft, "member", l.Name, "peer", l.Peer)
 	}
 	m.current.Hear(now)
 	m.showLocked()
@@ -128,7 +129,7 @@ func (m *Members) noteNameLocked(a answer) {
 			for _, f := range a.found {
 				if f.member.Name == m.self.Name {
 					m.cfg.Logger.Error("another node has the same name and started later; it owns the name, and this node owns no keys",
-						"name", m.self.Name, "peer", f.member.Peer)
+						events.Key, events.NodeNameConflict, "name", m.self.Name, "peer", f.member.Peer)
 				}
 			}
 		} else {

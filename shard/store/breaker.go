@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+
+	"xdsrelay/relay/events"
 )
 
 // ErrDown is the error of a call that was not made because Redis is unreachable.
@@ -91,11 +93,11 @@ func (b *breaker) note(name string, err error) {
 	case err != nil:
 		b.rejected[name] = err
 		if !was || !sameKind(before.Error(), err.Error()) {
-			b.logger.Warn("Redis refuses", append([]any{"call", name}, b.attributes(err)...)...)
+			b.logger.Warn("Redis refuses", append([]any{events.Key, events.RedisRefuses, "call", name}, b.attributes(err)...)...)
 		}
 	case was:
 		delete(b.rejected, name)
-		b.logger.Info("Redis no longer refuses", "call", name)
+		b.logger.Info("Redis no longer refuses", events.Key, events.RedisAccepts, "call", name)
 	}
 }
 
@@ -110,11 +112,11 @@ func (b *breaker) onStateChange(_ string, _, to gobreaker.State) {
 	b.up, b.since = up, time.Now()
 	if up {
 		b.last = nil
-		b.logger.Info("Redis is back")
+		b.logger.Info("Redis is back", events.Key, events.RedisBack)
 	} else if _, denied := deniedBy(b.last, b.prefix); denied {
-		b.logger.Warn("Redis rejects this node, which serves without it", b.attributes(b.last)...)
+		b.logger.Warn("Redis rejects this node, which serves without it", append([]any{events.Key, events.RedisDenied}, b.attributes(b.last)...)...)
 	} else {
-		b.logger.Warn("Redis is out of reach; this node serves on without it", b.attributes(b.last)...)
+		b.logger.Warn("Redis is out of reach; this node serves on without it", append([]any{events.Key, events.RedisLost}, b.attributes(b.last)...)...)
 	}
 }
 

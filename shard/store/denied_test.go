@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/shard/redistest"
 	"xdsrelay/shard/store"
 )
@@ -67,6 +68,15 @@ func TestDenied(t *testing.T) {
 				if log.count(part) == 0 {
 					t.Errorf("%q is not in the log:\n%s", part, log)
 				}
+			}
+			if log.count("event="+string(events.RedisDenied))+log.count("event="+string(events.RedisRefuses)) == 0 {
+				t.Errorf("no event:\n%s", log)
+			}
+			if name == "no password" && log.count("event="+string(events.RedisDenied)) == 0 {
+				eventually(t, "the relay to be denied", func() bool {
+					_, _ = s.Run(t.Context(), say, []string{s.Name(store.TierHead, "a")})
+					return log.count("event="+string(events.RedisDenied)) > 0
+				})
 			}
 			if log.count("-word") > 0 || strings.Contains(st.Error+st.Hint, "-word") {
 				t.Errorf("a password was shown: %+v\n%s", st, log)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/events"
 	"xdsrelay/shard/redistest"
 	"xdsrelay/shard/store"
 )
@@ -66,6 +67,9 @@ func TestOutage(t *testing.T) {
 			if n := log.count("is back"); n != log.count("out of reach") {
 				t.Errorf("logged %d times that it is back:\n%s", n, log)
 			}
+			if log.count("event="+string(events.RedisLost)) != logged || log.count("event="+string(events.RedisBack)) != logged {
+				t.Errorf("events differ from\n%s", log)
+			}
 		})
 	}
 }
@@ -109,6 +113,9 @@ func TestRefused(t *testing.T) {
 	}
 	server.ReadOnly(false)
 	eventually(t, "writes to be taken", func() bool { return s.Set(t.Context(), s.Name(store.TierHead, "a"), []byte("x"), 0) == nil })
+	if a, b := log.count("event="+string(events.RedisRefuses)), log.count("event="+string(events.RedisAccepts)); a != 1 || b != 1 {
+		t.Errorf("%d and %d events, expected one each:\n%s", a, b, log)
+	}
 	if a, b := log.count("Redis refuses"), log.count("no longer refuses"); a != 1 || b != 1 {
 		t.Errorf("logged %d and %d times, expected once each:\n%s", a, b, log)
 	}

@@ -11,7 +11,7 @@ import { resources, resourcesPath } from './resources.js';
 const main = document.getElementById('main');
 const hour = 3600;
 
-const seen = { live: null, series: emptySeries(), data: null, levels: null };
+const seen = { live: null, series: emptySeries(), events: null, story: null, data: null, levels: null };
 let view = null; // {name, query, name of the client}
 let detail = null; // the feed of the view
 let story = null; // the feed of a client's events
@@ -37,6 +37,13 @@ const series = new Feed('/api/v1/series', 10_000, {
       seen.series = emptySeries();
       feed.path = '/api/v1/series';
     }
+    show();
+  },
+});
+
+const events = new Feed('/api/v1/events?limit=100', 10_000, {
+  onData(data) {
+    seen.events = data;
     show();
   },
 });
@@ -111,8 +118,8 @@ function enter() {
     if (view.name === 'config') detail.onState = null; // the log levels of an embedded node may be unavailable
     detail.now();
     if (view.name === 'client') {
-      seen.events = null;
-      story = new Feed(eventsPath(view.client), 8000, { onData(data) { if (here === view) { seen.events = data; show(); } } });
+      seen.story = null;
+      story = new Feed(eventsPath(view.client), 8000, { onData(data) { if (here === view) { seen.story = data; show(); } } });
       story.now();
     }
   }
@@ -133,7 +140,7 @@ function enter() {
 function show() {
   if (!view) return;
   const go = (hash) => { if (location.hash !== hash) location.replace(hash); };
-  const all = { live: seen.live, series: seen.series, data: seen.data, events: seen.events, levels: seen.levels, query: view.query, name: view.client, go };
+  const all = { live: seen.live, series: seen.series, events: seen.events, story: seen.story, data: seen.data, levels: seen.levels, query: view.query, name: view.client, go };
   if (!seen.live && (view.name === 'overview' || view.name === 'config')) return;
   morph(main, { overview, clients, client, keys, resources, config }[view.name](all).filter(Boolean));
   tick();
@@ -191,6 +198,7 @@ document.getElementById('retry').addEventListener('click', () => {
   if (live.error?.denied) location.reload();
   live.now();
   series.now();
+  events.now();
   detail?.now();
   story?.now();
 });
@@ -199,3 +207,4 @@ setInterval(() => { if (!document.hidden) tick(); }, 1000);
 enter();
 live.now();
 series.now();
+events.now();

@@ -17,8 +17,8 @@ function ceiling(value) {
 
 // chart draws series over time. series are {name, id, values}; show formats a value;
 // stacked ones are areas on top of one another. at are seconds of Unix time, gaps those at
-// which samples of a node are missing.
-export function chart({ key, title, at, gaps, series, show, stacked }) {
+// which samples of a node are missing, marks events: {at, severity, text}.
+export function chart({ key, title, at, gaps, marks, series, show, stacked }) {
   const end = Math.max(at[at.length - 1] ?? 0, gaps[gaps.length - 1] ?? 0);
   const begin = Math.min(at[0] ?? end, gaps[0] ?? end, end - 300); // at least five minutes are shown
   const x = (t) => ((t - begin) / Math.max(1, end - begin)) * width;
@@ -45,6 +45,7 @@ export function chart({ key, title, at, gaps, series, show, stacked }) {
     }
   }
   const holes = runs(gaps).map(([from, to]) => el('rect', { class: 'gap', x: x(gaps[from] - step), width: Math.max(1, x(gaps[to - 1] + step) - x(gaps[from] - step)), y: 0, height }));
+  const lines = marks.filter((m) => m.at >= begin && m.at <= end).map((m) => el('line', { class: `mark mark-${m.severity}`, x1: x(m.at), x2: x(m.at), y1: 0, y2: height - bottom }));
   const rules = [most, most / 2, 0].map((v) => el('line', { class: 'rule', x1: 0, x2: width, y1: y(v), y2: y(v) }));
   const newest = at.length - 1;
   const legend = el('ul', { class: 'legend' }, legendOf(series, newest, show, at));
@@ -59,7 +60,7 @@ export function chart({ key, title, at, gaps, series, show, stacked }) {
       const here = event.currentTarget.querySelector('.cursor');
       here.setAttribute('x1', x(at[i]));
       here.setAttribute('x2', x(at[i]));
-      event.currentTarget.closest('.chart').querySelector('.legend').replaceChildren(...legendOf(series, i, show, at));
+      event.currentTarget.closest('.chart').querySelector('.legend').replaceChildren(...legendOf(series, i, show, at), ...marksNear(marks, at[i]));
     },
     onpointerleave(event) {
       const here = event.currentTarget.querySelector('.cursor');
@@ -67,7 +68,7 @@ export function chart({ key, title, at, gaps, series, show, stacked }) {
       here.setAttribute('x2', -9);
       event.currentTarget.closest('.chart').querySelector('.legend').replaceChildren(...legendOf(series, newest, show, at));
     },
-  }, holes, rules, shapes, cursor);
+  }, holes, rules, shapes, lines, cursor);
   const ticks = [begin, (begin + end) / 2, end].map((t) => el('span', {}, at.length ? clock(new Date(t * 1000)).slice(0, 5) : ''));
   return el('figure', { class: 'chart', 'data-key': key },
     legend,
@@ -83,6 +84,11 @@ function legendOf(series, i, show, at) {
   const items = series.map((s) => el('li', {}, el('span', { class: `swatch key-${s.id}`, 'aria-hidden': 'true' }), `${s.name} `, el('b', {}, value(s, i, show))));
   if (i >= 0 && i < at.length - 1) items.push(el('li', {}, `at ${clock(new Date(at[i] * 1000))}`));
   return items;
+}
+
+// marksNear are the events at a sample, for the legend.
+function marksNear(marks, t) {
+  return marks.filter((m) => Math.abs(m.at - t) <= step).slice(-3).map((m) => el('li', {}, m.text));
 }
 
 function value(s, i, show) {

@@ -79,7 +79,7 @@ function story(events) {
       events.events.map((e, i) => ({ key: `${e.at}|${e.node}|${i}`, cells: [ago(e.at), e.node, e.type ?? null, what(e), e.version ? shorten(e.version, 16) : null] })).reverse(), { class: 'cards' }));
 }
 
-export function client({ data, events, name }) {
+export function client({ data, story: events, name }) {
   const head = (text, ...more) => el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, text), more, el('p', {}, el('a', { href: '#/clients' }, 'all clients')));
   if (!data) return [head(name), el('p', { class: 'empty' }, 'Loading…')];
   if (!data.clients?.length) {

@@ -1,13 +1,14 @@
 // The tier at a glance.
 import { chart } from './chart.js';
 import { el, table } from './dom.js';
+import { happened, marksOf } from './events.js';
 import { bytes, count, number, percent, seconds, stateNames } from './format.js';
 import { ago, chip, inWords, legend, progressBar, stateBar, words } from './parts.js';
 
 const card = (key, title, aside, ...body) => el('section', { class: 'card', 'data-key': key, 'aria-labelledby': `h-${key}` },
   el('header', {}, el('h2', { id: `h-${key}` }, title), aside), body);
 
-export function overview({ live, series }) {
+export function overview({ live, series, events }) {
   const trouble = live.warnings.filter((w) => w.level === 'error').length;
   return [
     el('div', { class: 'head', 'data-key': 'head' },
@@ -17,7 +18,8 @@ export function overview({ live, series }) {
     tiles(live),
     el('div', { class: 'grid wide-left', 'data-key': 'flow' }, updates(live.updates), el('div', { class: 'grid stack', 'data-key': 'side' }, load(live), types(live))),
     nodes(live),
-    charts(series),
+    charts(series, marksOf(events)),
+    happened(events, card),
   ];
 }
 
@@ -98,16 +100,16 @@ function load(live) {
     el('ul', { class: 'legend' }, live.upstreams.map((o) => el('li', { 'data-key': o.name }, `${o.kind}${o.variant ? ` (${o.variant})` : ''}: `, el('span', { class: 'mono' }, o.where.join(', '))))));
 }
 
-function charts(s) {
+function charts(s, marks) {
   const rate = (show) => (v) => `${show(v)}/s`;
   return el('div', { class: 'grid pair', 'data-key': 'charts' },
-    card('c-states', 'Clients by state, last hour', null, chart({ key: 'states', title: 'Clients by state', at: s.at, gaps: s.incomplete, stacked: true, show: number,
+    card('c-states', 'Clients by state, last hour', null, chart({ key: 'states', title: 'Clients by state', at: s.at, gaps: s.incomplete, marks, stacked: true, show: number,
       series: ['NACKED', 'STALE', 'UNKNOWN', 'NOT_SENT', 'SYNCED'].map((n) => ({ name: stateNames[n], id: n.toLowerCase(), values: s.states[n.toLowerCase()] ?? [] })) })),
-    card('c-took', 'From an update to the ACKs, last hour', null, chart({ key: 'took', title: 'Time to clients', at: s.at, gaps: s.incomplete, show: seconds,
+    card('c-took', 'From an update to the ACKs, last hour', null, chart({ key: 'took', title: 'Time to clients', at: s.at, gaps: s.incomplete, marks, show: seconds,
       series: [{ name: 'p50', id: 'p50', values: s.p50 }, { name: 'p99', id: 'p99', values: s.p99 }] })),
-    card('c-bytes', 'Bytes, last hour', null, chart({ key: 'bytes', title: 'Bytes per second', at: s.at, gaps: s.incomplete, show: rate(bytes),
+    card('c-bytes', 'Bytes, last hour', null, chart({ key: 'bytes', title: 'Bytes per second', at: s.at, gaps: s.incomplete, marks, show: rate(bytes),
       series: [{ name: 'From upstream', id: 'in', values: s.bytes_in }, { name: 'To clients', id: 'out', values: s.bytes_out }] })),
-    card('c-responses', 'Responses, last hour', null, chart({ key: 'responses', title: 'Responses per second', at: s.at, gaps: s.incomplete, show: rate(number),
+    card('c-responses', 'Responses, last hour', null, chart({ key: 'responses', title: 'Responses per second', at: s.at, gaps: s.incomplete, marks, show: rate(number),
       series: [{ name: 'From upstream', id: 'in', values: s.responses_in }, { name: 'To clients', id: 'out', values: s.responses_out }] })));
 }
 
