@@ -76,7 +76,7 @@ var layers = map[string][]string{
 }
 
 // testKits lists the parts that tests of any part may import.
-var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/transitiontest"}
+var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/transitiontest", "relay/ops/opstest"}
 
 // pure lists the parts that do no I/O, start no goroutines and read no clock, impure the packages
 // that would be a way to do the first, and clock the functions that do the last. lockless are those
@@ -142,7 +142,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
 			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/trace, relay/load, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/pause, relay/transition"},
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
-			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/events, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/pause, and in tests relay/xdstest, shard/redistest, relay/transition/transitiontest"},
+			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/events, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/pause, and in tests relay/xdstest, shard/redistest, relay/transition/transitiontest, relay/ops/opstest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
 			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/confidence, relay/cache/demand, relay/cache/link, relay/cache/list, relay/cache/notes, relay/cache/pool, relay/cache/removals, relay/cache/table, relay/cache/tierhead"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",

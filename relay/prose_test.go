@@ -199,6 +199,7 @@ func proseOfGo(name, text string) (map[int]string, error) {
 
 func add(blocks map[int]string, line int, s string) {
 	if words.MatchString(s) && !strings.Contains(s, "://") && !strings.HasPrefix(s, "redis.call") {
+		s = strings.ReplaceAll(s, "\n  ", ". ") // an indented line is an item of a list
 		blocks[line] += ". " + verb.ReplaceAllString(inlineCode.ReplaceAllString(s, "CODE"), "X")
 	}
 }

@@ -27,7 +27,7 @@ func (a *app) newConfigValidateCmd() *cobra.Command {
 			"is writable.\n\n" +
 			"With --connect, also connect to each control plane and open an xDS stream without\n" +
 			"subscribing to anything. In the Redis of a tier, run every operation that a node needs,\n" +
-			"on keys that the command removes afterwards.\n\n" +
+			"on keys that the command then removes.\n\n" +
 			"With --against-running, also ask a running tier what the configuration would change:\n" +
 			"how many clients would change their key, from which to which; which rules would refuse\n" +
 			"clients; which limits today's clients would exceed; and which fields differ, with those\n" +

@@ -11,7 +11,7 @@ import (
 // newContextCmd is about the tiers that a user operates.
 func (a *app) newContextCmd() *cobra.Command {
 	cmd := newParentCmd("context", "List contexts and switch between them", a.newContextListCmd(), a.newContextUseCmd())
-	cmd.Long = "List contexts and switch between them. A context says how to reach the admin port of a\n" +
+	cmd.Long = "List contexts and switch between them. A context contains how to reach the admin port of a\n" +
 		"node of one tier. Contexts are in ~/.config/xdsrelay/config.yaml, or in\n" +
 		"$XDG_CONFIG_HOME/xdsrelay/config.yaml:\n\n" +
 		"  current_context: production\n" +

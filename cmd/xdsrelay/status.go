@@ -75,9 +75,11 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"  xdsrelay status envoy-7 --resources\n" +
 			"  xdsrelay status envoy-7 --events\n" +
 			"  xdsrelay status --key shop/eu --state nacked,stale -o wide\n" +
+			"  xdsrelay status --sort since --limit 10\n" +
 			"  xdsrelay status --state nacked,stale --watch\n" +
 			"  xdsrelay status --fail-on nacked\n" +
-			"  xdsrelay status --key shop/eu --wait --version v42",
+			"  xdsrelay status --key shop/eu --wait --timeout 2m\n" +
+			"  xdsrelay status --wait --version v42",
 		Args: atMostOne("CLIENT"),
 	}
 	node := a.addAdmin(cmd)

@@ -31,13 +31,17 @@ func (a *app) newWhoCmd() *cobra.Command {
 		Long: "Show for a resource, on all nodes of a tier: its versions with the number of keys and\n" +
 			"clients, the keys that serve it, and the clients that subscribe to it, by name, glob or\n" +
 			"wildcard. In RESOURCE, * matches any text; at most 50 resources are shown.\n\n" +
-			"The states are those of 'xdsrelay status', for this resource alone. MISSING means that the\n" +
-			"client's key does not have the resource. HAS is the version that the client has: the\n" +
-			"current one, an older one, none, or unknown. ACKED is the version of the newest update of\n" +
-			"the type that the client has acknowledged. REASON is the reason of the NACK, or why the\n" +
-			"client does not have the current version.\n\n" +
-			"A digest is equal for equal content on all nodes and keys. Contents are not shown; see\n" +
-			"'xdsrelay dump'.",
+			"  SYNCED    the client has acknowledged (ACK) the current version\n" +
+			"  STALE     the current version is awaiting ACK\n" +
+			"  NACKED    the client has rejected the response with the current version\n" +
+			"  NOT_SENT  the current version was not sent to the client yet\n" +
+			"  UNKNOWN   the client resumed with resources that the node cannot compare yet\n" +
+			"  MISSING   the resource does not exist for the client's key\n\n" +
+			"HAS is what the client has: the current version, an older one, none, or unknown. REASON\n" +
+			"is the reason of the NACK, or why the client does not have the current version. ACKED is\n" +
+			"the version of the newest update of the type that the client has acknowledged. A digest\n" +
+			"is equal for equal content on all nodes and keys. Contents are not shown; see 'xdsrelay\n" +
+			"dump'.",
 		Example: "  xdsrelay who payments\n" +
 			"  xdsrelay who 'shop-*' --type EDS\n" +
 			"  xdsrelay who payments --type CDS --state nacked,stale -o name",
@@ -47,7 +51,7 @@ func (a *app) newWhoCmd() *cobra.Command {
 	out := addOutput(cmd, asTable)
 	flags := cmd.Flags()
 	flags.StringVar(&f.typ, "type", "", typeUsage)
-	flags.StringVar(&f.key, "key", "", "only clients with this aggregation `KEY`")
+	flags.StringVar(&f.key, "key", "", "select by the aggregation `KEY`")
 	flags.StringVar(&f.state, "state", "", "only clients for which the resource is in one of these `STATES`, separated by commas; missing selects clients of keys that do not have it")
 	flags.IntVar(&f.limit, "limit", usualRows, limitUsage)
 	a.completeFlags(cmd, node)

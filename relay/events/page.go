@@ -24,7 +24,7 @@ const intro = `# Events
 
 This page is generated from the code: ` + "`go test ./relay -run TestEventsPage -update`" + `.
 
-` + "`xdsrelay events`" + ` and ` + "[`GET /api/v1/events`](api.md#get-apiv1events)" + ` show what happened in a tier; every node can answer. See [Events](../operate/inspect.md#events). Each node keeps its last 1,000 events in memory, at most 512 KiB. It copies the last 200 events of each other node every 5 minutes, and when a node drains.
+` + "`xdsrelay events`" + ` and ` + "[`GET /api/v1/events`](api.md#get-apiv1events)" + ` show what happened in a tier; every node can answer. See [Events](../operate/inspect.md#events-of-the-tier). Each node keeps its last 1,000 events in memory, at most 512 KiB. It copies the last 200 events of each other node every 5 minutes, and when a node drains.
 
 - A fact that several nodes recorded within 30 s is one event, with the names of these nodes. The first one gives the time.
 - Facts about keys within 2 s are one event with the number of keys and the names of the first 16.
