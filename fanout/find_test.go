@@ -70,13 +70,14 @@ func TestFindRemoved(t *testing.T) {
 		w := newWorld(t)
 		s := w.open(true)
 		s.Subscribe(cds)
+		w.asked(cds, "*")
 		w.serve("v1", cds, xdstest.Cluster("a", 1), xdstest.Cluster("b", 1))
 		s.Ack(s.Recv(t))
 		synctest.Wait()
 		w.serve("v2", cds, xdstest.Cluster("b", 1))
 		f := s.Recv(t)
 		synctest.Wait()
-		if got, want := found(w.only(), "a"), "a wildcard STALE older removed"; !strings.HasPrefix(got, want) {
+		if got, want := found(w.only(), "a"), "a wildcard STALE older removed (awaiting ACK)"; got != want {
 			t.Errorf("got %q, expected %q", got, want)
 		}
 		s.Ack(f)

@@ -25,7 +25,7 @@ func (t Tier) apiPages() []page {
 		{apiPath + "keys", "", "the keys: owner, followers, and states of their clients", t.apiKeys, ops.KeyQueryParams()},
 		{apiPath + "resource", apiPath + "resource?resource=NAME", "the keys that serve a resource, and its state on their clients", t.apiResource, ops.WhoParams()},
 		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
-		{apiPath + "compare", apiPath + "compare?kind=client&a=NAME&b=NAME", "the resources of two clients or two keys compared, without secrets", t.apiCompare, ops.CompareParams()},
+		{apiPath + "compare", apiPath + "compare?kind=key&a=KEY&b=NAME", "the resources of two clients or two keys compared, without secrets", t.apiCompare, ops.CompareParams()},
 		{apiPath + "history", apiPath + "history?key=NAME", "the last updates of a key, by type", t.apiHistory, []string{ops.ParamKey}},
 		{apiPath + "history/changes", apiPath + "history/changes?key=NAME", "what an update of a key changed, or how two updates differ: fields without secrets", t.apiChanges, ops.ChangesParams()},
 		{apiPath + "version", apiPath + "version?version=VERSION", "which clients have a version of the control plane", t.apiVersion, ops.ArrivalParams()},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,14 +47,15 @@ func (t Tier) sideError(ctx context.Context, err *ops.SideError) error {
 	}
 	if len(t.Model.Keys(ctx, ops.KeyQuery{Key: side.Name}).Keys) > 0 {
 		text += "; it is the name of a key: compare keys instead ('xdsrelay diff --keys')"
-	} else if near := append(err.Found.Names, err.Found.Similar...); len(near) > 0 {
+	} else if near := slices.Concat(err.Found.Names, err.Found.Similar); len(near) > 0 {
 		for i := range near {
 			near[i] = strconv.Quote(near[i])
 		}
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
+	parts := []string{text}
 	for _, s := range err.Found.Silent {
-		text += "; node " + s.Node + ", which did not answer, may have it"
+		parts = append(parts, "node "+s.Node+", which did not answer, may have it")
 	}
-	return errors.New(text)
+	return errors.New(strings.Join(parts, "; "))
 }

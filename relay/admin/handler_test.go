@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net"
@@ -149,7 +150,7 @@ func TestPages(t *testing.T) {
 		if link == "" {
 			link = p.path
 		}
-		if !strings.Contains(index, `href="`+link+`"`) || p.text == "" {
+		if !strings.Contains(index, `href="`+html.EscapeString(link)+`"`) || p.text == "" {
 			t.Errorf("%s is not on the index", p.path)
 		}
 		if strings.Contains(link, "seconds=") {

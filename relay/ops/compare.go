@@ -241,7 +241,7 @@ func (f *Model) contentsOf(ctx context.Context, s *Side, typeURL string) (all []
 // merge compares the sorted contents of both sides.
 func (c *Comparison) merge(a, b []held) {
 	for len(a) > 0 || len(b) > 0 {
-		order := 0
+		var order int
 		switch {
 		case len(a) == 0:
 			order = 1

@@ -186,7 +186,7 @@ func shownOf(p place, r *resource.Resource) (out shownResource, err error) {
 	out = shownResource{Place: p, Digest: r.Member().Hex()}
 	var redactor redact.Redactor
 	body, extra := &anypb.Any{}, &discoveryv3.Resource{}
-	if err = errors.Join(proto.Unmarshal(r.Body, body), proto.Unmarshal(r.Extra, extra)); err != nil {
+	if err := errors.Join(proto.Unmarshal(r.Body, body), proto.Unmarshal(r.Extra, extra)); err != nil {
 		return out, err
 	}
 	redactor.Any(body)

@@ -75,7 +75,7 @@ func FuzzWho(f *testing.F) {
 	})
 }
 
-// TestPattern: * stands for any text, and all else for itself.
+// TestPattern: * matches any text, and all else itself.
 func TestPattern(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, name string

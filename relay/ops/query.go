@@ -92,7 +92,8 @@ func ParseQuery(v url.Values) (q Query, err error) {
 			return q, fmt.Errorf("%s: got %q, expected true or false", paramBrief, text)
 		}
 	}
-	return q, q.parsePlace(v)
+	err = q.parsePlace(v)
+	return q, err
 }
 
 // parsePlace reads where a page begins.

@@ -21,7 +21,7 @@ export function href(query) {
 
 export function resources({ data, query, go }) {
   return [
-    el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, 'Resources'), el('p', { class: 'soft' }, 'keys that serve a resource, and clients that have it; * stands for any text')),
+    el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, 'Resources'), el('p', { class: 'soft' }, 'keys that serve a resource, and clients that have it; * matches any text')),
     el('section', { class: 'card', 'data-key': 'list', 'aria-label': 'Search for a resource' },
       el('div', { class: 'tools' }, search({ label: 'Name of a resource', value: query.search ?? '', onSearch: (text) => go(href({ ...query, search: text })) })),
       !query.search ? el('p', { class: 'empty' }, 'Enter the name of a resource.') : data ? null : el('p', { class: 'empty' }, 'Asking…')),
