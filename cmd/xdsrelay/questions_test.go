@@ -98,6 +98,9 @@ type questionsTier struct {
 
 const questionsNodes = "abc"
 
+// questionPatience is how long a situation may need until the answers name it.
+const questionPatience = 20 * time.Second
+
 func newQuestionsTier(t *testing.T) *questionsTier {
 	t.Helper()
 	w := &questionsTier{
@@ -107,6 +110,7 @@ func newQuestionsTier(t *testing.T) *questionsTier {
 	w.setShop(t, "v1", time.Second)
 	w.plane.SetSnapshot(t, "edge", "v1", xdstest.Cluster("edge-a", time.Second))
 	w.setBulk(t, "v1", 10)
+	w.write(t, "node.json", `{"id": "new", "cluster": "shop"}`)
 	token := w.write(t, "token", "a-secret-of-all-nodes-of-the-tier\n")
 	for _, name := range strings.Split(questionsNodes, "") {
 		w.clients[name], w.admin[name] = freeAddress(t), freeAddress(t)
@@ -168,7 +172,8 @@ func (w *questionsTier) write(t *testing.T, name, text string) string {
 // setShop sets the clusters of the key shop; the timeout of one of them makes a version.
 func (w *questionsTier) setShop(t *testing.T, version string, timeout time.Duration) {
 	t.Helper()
-	w.plane.SetSnapshot(t, "shop", version, xdstest.Cluster("shop-a", timeout), xdstest.Cluster("shop-b", time.Second))
+	w.plane.SetSnapshot(t, "shop", version, xdstest.Cluster("shop-a", timeout), xdstest.Cluster("shop-b", time.Second),
+		xdstest.Endpoints("shop-a", "127.0.0.1:1"), xdstest.Endpoints("shop-b", "127.0.0.1:2"))
 }
 
 func (w *questionsTier) setBulk(t *testing.T, version string, count int) {
@@ -253,7 +258,7 @@ var situations = map[string]func(*testing.T, *questionsTier) (end func()){
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.write(t, "new.yaml", string(good)+"aggregation: {rules: [{name: one, expression: \"'all'\"}]}\n")
+		w.write(t, "new.yaml", string(good)+"aggregation: {rules: [{name: one, key: \"'all'\"}]}\n")
 		wrong := strings.Replace(string(good), "level: info", "level: loud", 1)
 		w.write(t, "wrong.yaml", wrong)
 		w.write(t, "a.yaml", wrong)
@@ -274,7 +279,7 @@ func (w *questionsTier) ask(t *testing.T, situation string, q operatorsQuestion)
 	env := []string{config.CLIAdmin + "=" + w.admin["b"], "HOME=" + w.dir}
 	var text string
 	var missing []string
-	for deadline := time.Now().Add(xdstest.Patience); ; {
+	for deadline := time.Now().Add(questionPatience); ; {
 		var out bytes.Buffer
 		ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
 		code := run(ctx, calls[0], env, &out, &out)

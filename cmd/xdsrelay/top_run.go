@@ -37,8 +37,9 @@ func (a *app) interactiveTop(ctx context.Context, node *remote, every time.Durat
 		}
 	}
 	_, err := tea.NewProgram(newTopModel(every, fetch), tea.WithContext(ctx), tea.WithEnvironment(a.env), tea.WithOutput(screen), tea.WithoutSignalHandler()).Run()
-	if ctx.Err() != nil || errors.Is(err, tea.ErrInterrupted) {
-		return nil
+	switch {
+	case errors.Is(err, tea.ErrInterrupted), errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil:
+		err = nil // the user has ended it
 	}
 	return err
 }
