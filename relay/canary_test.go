@@ -211,7 +211,7 @@ func (a *aviary) pages(n running, client string) {
 	a.t.Helper()
 	seen := 0
 	for _, link := range links.FindAllStringSubmatch(a.ask(n, http.MethodGet, "/", canaryAdmin, nil), -1) {
-		path := strings.NewReplacer("key=KEY", "key=demo", "key=NAME", "key=demo", "client=NAME", "client="+client).Replace(html.UnescapeString(link[1]))
+		path := strings.NewReplacer("key=KEY", "key=demo", "key=NAME", "key=demo", "resource=NAME", "resource=*", "a=KEY", "a=demo", "b=NAME", "b=demo&node_b=b", "client=NAME", "client="+client).Replace(html.UnescapeString(link[1]))
 		if strings.HasSuffix(strings.SplitN(path, "?", 2)[0], "/profile") || strings.Contains(path, "/pprof/trace") {
 			continue // take their time, and show code
 		}

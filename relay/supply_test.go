@@ -118,7 +118,7 @@ func TestFetchedChecker(t *testing.T) {
 // with the reason in docs/internals/architecture.md.
 var testModules = []string{
 	"github.com/HdrHistogram/hdrhistogram-go", "github.com/envoyproxy/go-control-plane", "github.com/envoyproxy/go-control-plane/ratelimit",
-	"github.com/yuin/gopher-lua", "go.uber.org/goleak", "golang.org/x/sync", "golang.org/x/tools", "pgregory.net/rapid",
+	"github.com/yuin/gopher-lua", "go.uber.org/goleak", "golang.org/x/tools", "pgregory.net/rapid",
 }
 
 // TestProgramModules holds that every module which go.mod requires directly is compiled

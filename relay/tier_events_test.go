@@ -212,7 +212,7 @@ func TestEventsOfTheGuard(t *testing.T) {
 		if all := w.eventsOf("a", url.Values{"key": {"blue"}, "kind": {"removal_guard"}}).Events; len(all) != 0 {
 			t.Errorf("%+v", all)
 		}
-		w.order("a", http.MethodPost, "/release?key=red", nil)
+		w.order("a", http.MethodPost, "/removals/approve?key=red", nil)
 		w.sawEvent("a", events.GuardApproved, "An operator approved 2 held removals of 1 key")
 	})
 	for percent, kind := range map[int]events.Kind{50: events.GuardExpired, 0: events.MassRemoval} {

@@ -116,7 +116,7 @@ func TestChangedRules(t *testing.T) {
 		if got := fmt.Sprint(sum.Former); got != "map[key_changes:3 key_stays:1 no_key:1]" {
 			t.Errorf("on former rules: %s", got)
 		}
-		if _, text := w.order("a", http.MethodGet, "/tier/members", nil); !strings.Contains(text, "move them with 'xdsrelay rules apply'") || !strings.Contains(text, "will be refused on reconnect") {
+		if _, text := w.order("a", http.MethodGet, "/tier/nodes", nil); !strings.Contains(text, "move them with 'xdsrelay rules apply'") || !strings.Contains(text, "will be refused on reconnect") {
 			t.Errorf("the warnings are %s", text)
 		}
 		var steps []int

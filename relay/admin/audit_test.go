@@ -49,8 +49,8 @@ func TestOrdersAreLogged(t *testing.T) {
 			t.Errorf("%s was answered %d, and logged as %v; expected identity %q and result %q", order, code, line, identity, result)
 		}
 	}
-	parameters := map[string]string{"/removals/approve": "?key=a", "/log/level": "?level=debug", "/kick": "?client=nobody", "/resend": "?client=nobody"}
-	results := map[string]string{"/kick": "failed", "/resend": "failed"} // no client has the name
+	parameters := map[string]string{"/removals/approve": "?key=a", "/log/level": "?level=debug", "/kick": "?client=nobody", "/rules/apply": "?most=10", "/resend": "?client=nobody"}
+	results := map[string]string{"/config/check": "failed", "/kick": "failed", "/resend": "failed"} // no rules, and no client has the name
 	for _, o := range orders(cfg) {
 		line, code := given(o.path, operatorToken, parameters[o.path])
 		checked(line, code, o.path, "operator's token", cmp.Or(results[o.path], "done"))
