@@ -28,6 +28,7 @@ var openers = map[string]string{
 	"upstream.open":               "resources (yaml)",
 	"upstream.readFile":           "resources (yaml)",
 	"cmd/xdsrelay.readSome":       "Node or bootstrap of a client (YAML)",
+	"cmd/xdsrelay.readServerTLS":  "(certificates of the operator who runs the command)",
 	"cmd/xdsrelay.prepare":        "(a file of the operator who runs the command)",
 	"cmd/xdsrelay.use":            "(files of the operator who runs the command)",
 	"cmd/xdsrelay.tls":            "(files of the operator who runs the command)",
