@@ -149,7 +149,7 @@ func asIs(*balancer) {}
 // TestBalance: a node with more clients than its share sends them away slowly, once it
 // knows that the others are there to stay, and stops at what it keeps.
 func TestBalance(t *testing.T) {
-	recorded := events.New(time.Now, nil)
+	recorded := events.New(nil)
 	record := func(b *balancer) { b.log = slog.New(recorded.Handler(slog.DiscardHandler)) }
 	play(t, [2]int{1000, 0}, record, func(_ *board, halls [2]*hall) {
 		time.Sleep(20 * time.Second) //nolint:forbidigo // virtual time

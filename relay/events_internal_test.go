@@ -14,7 +14,7 @@ import (
 // once each, and again after it was renewed.
 func TestCertificateEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		recorded := events.New(time.Now, nil)
+		recorded := events.New(nil)
 		n := &Node{logger: slog.New(recorded.Handler(slog.DiscardHandler))}
 		from := time.Now()
 		until := from.Add(20 * time.Hour)

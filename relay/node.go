@@ -166,7 +166,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	if n.logger == nil {
 		n.logger = slog.New(slog.DiscardHandler)
 	}
-	n.events = events.New(n.clock.Now, nil)
+	n.events = events.New(nil)
 	n.logger = slog.New(n.events.Handler(n.logger.Handler()))
 	n.log = n.part(logs.Node)
 	if n.bind == nil {

@@ -56,8 +56,8 @@ func (n *Node) own() ops.Local {
 		GroupInfos: func() []cache.GroupInfo { return n.cache.GroupInfos() },
 		Peers:      func() []fanout.StreamInfo { return n.fanout.PeerStreams() },
 		Orders:     n.orders(),
-		Events:     n.events.After, Clock: n.clock,
-		Running: n.running, EndFormer: func(most int) int { return n.fanout.EndFormer(most) },
+		Events:     n.events.After,
+		Running:    n.running, EndFormer: func(most int) int { return n.fanout.EndFormer(most) },
 	}
 	if n.cfg.Limits.MaxClientEventsSize > 0 {
 		local.ClientEvents = func(id string) ([]fanout.ClientEvents, bool) { return n.fanout.Events(id) }

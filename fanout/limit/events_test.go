@@ -12,7 +12,7 @@ import (
 // TestMemoryEvents: memory that comes near its limit, clients that are shed because of that, and
 // memory that is below the limit again are events.
 func TestMemoryEvents(t *testing.T) {
-	recorded := events.New(time.Now, nil)
+	recorded := events.New(nil)
 	l, err := New(Values{}, nil, slog.New(recorded.Handler(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func TestMemory(t *testing.T) {
 
 // BenchmarkLine is a line of the log that is no event, below the level of the log.
 func BenchmarkLine(b *testing.B) {
-	r := events.New(time.Now, nil)
+	r := events.New(nil)
 	log := slog.New(r.Handler(slog.DiscardHandler))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func recorder(t *testing.T, node string, level slog.Level) (*events.Recorder, *slog.Logger, *bytes.Buffer) {
 	t.Helper()
 	var text bytes.Buffer
-	r := events.New(time.Now, nil)
+	r := events.New(nil)
 	r.SetNode(node)
 	t.Cleanup(r.Close)
 	return r, slog.New(r.Handler(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level}))), &text

@@ -22,9 +22,8 @@ const mostGroups = 64
 // not useful, see [New].
 type Recorder struct {
 	// Fixed after construction.
-	run   string
-	clock func() time.Time
-	sink  func(Event)
+	run  string
+	sink func(Event)
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -46,10 +45,9 @@ type group struct {
 	sums []int               // of spec.Sums
 }
 
-// New makes a recorder. clock is the time of day of the node. sink gets each recorded event; nil
-// for nobody. It must not block.
-func New(clock func() time.Time, sink func(Event)) *Recorder {
-	return &Recorder{run: rand.Text()[:12], clock: clock, sink: sink}
+// New makes a recorder. sink gets each recorded event; nil for nobody. It must not block.
+func New(sink func(Event)) *Recorder {
+	return &Recorder{run: rand.Text()[:12], sink: sink}
 }
 
 // SetNode names the node that records. A node learns its name while it is built.
@@ -115,7 +113,6 @@ func pass(sink func(Event), all []Event) {
 
 // note records a fact, or collects it.
 func (r *Recorder) note(f *fact) {
-	f.at = r.clock()
 	r.mu.Lock()
 	var done []Event
 	if f.spec.Combining == Single || !r.collectLocked(f) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/events"
-	"xdsrelay/shard"
 )
 
 // askEvents is the question of nodes for events.
@@ -206,16 +205,8 @@ func (l Local) answerEvents(handle func(path string, h func(context.Context, url
 		if err != nil {
 			return nil, err
 		}
-		return l.events(q, l.now()), nil
+		return l.events(q, time.Now()), nil
 	}, EventParams()...)
-}
-
-// now is the time of day that events have.
-func (l Local) now() time.Time {
-	if l.Clock == nil {
-		return shard.Clock(nil).Now()
-	}
-	return l.Clock.Now()
 }
 
 // Events returns what happened in the tier.
@@ -224,7 +215,7 @@ func (f *Model) Events(ctx context.Context, q EventQuery) Events {
 		q.Limit = usualEvents
 	}
 	answers, silent := AskAll[[]events.Part](ctx, f.nodes, askEvents, q.Values(), nil)
-	return q.join(events.Distinct(slices.Concat(answers...)), silent, f.local.now())
+	return q.join(events.Distinct(slices.Concat(answers...)), silent, time.Now())
 }
 
 // EventsToCopy returns what nodes recorded behind the copies that a reader has.

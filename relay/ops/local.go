@@ -8,7 +8,6 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/events"
 	"xdsrelay/relay/tier"
-	"xdsrelay/shard"
 )
 
 // Local is the state of one node: its clients and keys. Its functions are called concurrently. All
@@ -30,9 +29,7 @@ type Local struct {
 	// Orders is what operators can have done about clients.
 	Orders Orders
 	// Events returns the events that a reader lacks; see [events.Recorder.After]. Nil means none.
-	// Clock is the time of day that they have; nil means the machine's.
 	Events func(read events.Positions, since time.Time) []events.Part
-	Clock  shard.Clock
 	// Running is the configuration of the node. EndFormer ends streams of clients on former rules; see
 	// [fanout.Server.EndFormer].
 	Running   func() Running
