@@ -77,7 +77,7 @@ func readQuestions(t *testing.T) (order []string, all map[string][]operatorsQues
 			continue
 		}
 		q := operatorsQuestion{text: m[1], command: m[2]}
-		for _, part := range strings.SplitSeq(m[3], " · ") {
+		for part := range strings.SplitSeq(m[3], " · ") {
 			q.contains = append(q.contains, strings.Trim(part, "`"))
 		}
 		last := order[len(order)-1]
@@ -112,7 +112,7 @@ func newQuestionsTier(t *testing.T) *questionsTier {
 	w.setBulk(t, "v1", 10)
 	w.write(t, "node.json", `{"id": "new", "cluster": "shop"}`)
 	token := w.write(t, "token", "a-secret-of-all-nodes-of-the-tier\n")
-	for _, name := range strings.SplitSeq(questionsNodes, "") {
+	for name := range strings.SplitSeq(questionsNodes, "") {
 		w.clients[name], w.admin[name] = freeAddress(t), freeAddress(t)
 		peer := freeAddress(t)
 		w.write(t, name+".yaml", fmt.Sprintf(`node: {name: %s}
