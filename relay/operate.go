@@ -45,7 +45,12 @@ func (n *Node) operate() {
 	n.add(part{run: n.watchAgreement})
 	n.answerVisits()
 	n.followTraces()
-	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get(ops.ParamKey)), nil }, ops.ParamKey)
+	n.tier.Handle(askRelease, func(ctx context.Context, q url.Values) (any, error) {
+		if err := n.trustsOrders(ctx); err != nil {
+			return nil, err
+		}
+		return n.releaseHere(q.Get(ops.ParamKey)), nil
+	}, ops.ParamKey)
 }
 
 // own are the clients of this node.

@@ -9,22 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 )
-
-// newProvenWorld is an operated world whose nodes prove to each other that they are one tier.
-func newProvenWorld(t *testing.T, nodes int, keys ...string) *tierWorld {
-	t.Helper()
-	w := newTierWorld(t, 0, config.Delta, keys...)
-	token := tokenFile(t)
-	w.tierRig = newTierRig(t, w.network, nodes, func(cfg *config.Config) {
-		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, config.Delta
-		cfg.Admin.Address, cfg.Tier.Peer.TokenFile = "127.0.0.1:0", token
-	})
-	return w
-}
 
 // told are the events of a client, as each node tells them, without times.
 func (w *tierWorld) told(client string) (all ops.ClientEvents, text string) {
@@ -55,7 +47,7 @@ func TestKickAndResend(t *testing.T) {
 }
 
 func kickAndResend(t *testing.T, v xdstest.Variant) {
-	w := newProvenWorld(t, 2, "red")
+	w := newOperatedWorld(t, 2, "red")
 	at, asked := "a", "b"
 	c := w.client(at, "c-red", "red", v)
 	c.Subscribe(xdstest.ClusterType)
@@ -125,7 +117,7 @@ func kickAndResend(t *testing.T, v xdstest.Variant) {
 // meant, or a node makes it one.
 func TestOrderIsClear(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newProvenWorld(t, 2, "red")
+		w := newOperatedWorld(t, 2, "red")
 		for _, node := range []string{"a", "b"} {
 			c := w.client(node, "twin", "red", xdstest.Delta)
 			c.Subscribe(xdstest.ClusterType)
@@ -153,7 +145,13 @@ func TestOrderIsClear(t *testing.T) {
 // and those of its own operators all the same.
 func TestOrderNeedsProof(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newOperatedWorld(t, 2, "red")
+		w := newOperatedWorld(t, 0, "red")
+		alter := w.alter
+		w.alter = func(cfg *config.Config) {
+			alter(cfg)
+			cfg.Tier.Peer.TokenFile = ""
+		}
+		w.grow(2)
 		c := w.client("a", "c-red", "red", xdstest.Delta)
 		c.Subscribe(xdstest.ClusterType)
 		c.WaitHeld(t, xdstest.ClusterType, "red-a", "red-b")
@@ -174,13 +172,22 @@ func TestOrderNeedsProof(t *testing.T) {
 		if w.order("a", http.MethodPost, "/resend?client=c-red", &done); len(done.Clients) != 1 || len(done.Silent) != 0 {
 			t.Errorf("%+v", done)
 		}
+
+		// All that changes something, or that shows more than a status does.
+		conn := w.network.Client(t, peerAddr(0))
+		for _, order := range []string{"fleet/kick?client=c-red", "fleet/resend?client=c-red", "fleet/reconnect", "fleet/apply?most=1", "fleet/would?candidate=%7B%7D", "release?key=red"} {
+			err := conn.ClientConn().Invoke(t.Context(), "/xdsrelay.peer.v1.Peer/Ask", wrapperspb.String(order), &wrapperspb.BytesValue{})
+			if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "tier.peer.token_file") {
+				t.Errorf("%s: %v, expected PERMISSION_DENIED", order, err)
+			}
+		}
 	})
 }
 
 // TestEventsMove: the events of a client that moves to another node are one list, with the move.
 func TestEventsMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newProvenWorld(t, 2, "red")
+		w := newOperatedWorld(t, 2, "red")
 		for _, node := range []string{"a", "b"} {
 			c := w.client(node, "mover", "red", xdstest.Delta)
 			c.Subscribe(xdstest.ClusterType)

@@ -29,11 +29,13 @@ func newOperatedWorld(t *testing.T, nodes int, keys ...string) *tierWorld {
 func newOperatedWorldOf(t *testing.T, nodes int, variant config.Variant, keys ...string) *tierWorld {
 	t.Helper()
 	w := newTierWorld(t, 0, variant, keys...)
+	token := tokenFile(t)
 	w.tierRig = newTierRig(t, w.network, nodes, func(cfg *config.Config) {
 		cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{w.origin.Addr()}, variant
 		cfg.Admin.Address, cfg.REST.Address = "127.0.0.1:0", "127.0.0.1:0"
 		cfg.RemovalGuard.MaxPercent, cfg.RemovalGuard.Hold = 50, 0
 		cfg.Drain.Duration, cfg.Drain.Grace = 10*time.Second, 5*time.Second
+		cfg.Tier.Peer.TokenFile = token
 	})
 	return w
 }

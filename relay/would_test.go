@@ -55,8 +55,10 @@ func TestChangedRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTierWorld(t, 0, config.Delta, "red", "blue")
 		var next atomic.Pointer[config.Config]
+		token := tokenFile(t)
 		w.tierRig = newTierRig(t, w.network, 0, func(cfg *config.Config) {
 			cfg.Upstream.Addresses, cfg.Upstream.Variant, cfg.Admin.Address = []string{w.origin.Addr()}, config.Delta, "127.0.0.1:0"
+			cfg.Tier.Peer.TokenFile = token
 		})
 		w.options.Source = relay.Source{Load: func() (*config.Config, error) { return next.Load(), nil }}
 		w.grow(2)

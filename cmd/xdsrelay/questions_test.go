@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -112,9 +113,10 @@ func newQuestionsTier(t *testing.T) *questionsTier {
 	w.setBulk(t, "v1", 10)
 	w.write(t, "node.json", `{"id": "new", "cluster": "shop"}`)
 	token := w.write(t, "token", "a-secret-of-all-nodes-of-the-tier\n")
-	for name := range strings.SplitSeq(questionsNodes, "") {
-		w.clients[name], w.admin[name] = freeAddress(t), freeAddress(t)
-		peer := freeAddress(t)
+	for i, name := range strings.Split(questionsNodes, "") {
+		at := func(port int) string { return net.JoinHostPort(hostOf(os.Getpid()), strconv.Itoa(port+i)) }
+		w.clients[name], w.admin[name] = at(18000), at(19000)
+		peer := at(18500)
 		w.write(t, name+".yaml", fmt.Sprintf(`node: {name: %s}
 listener: {address: %q}
 admin: {address: %q}
@@ -149,15 +151,9 @@ tier:
 	return w
 }
 
-// freeAddress is an address of loopback that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+// hostOf is an address of loopback that no other process uses, so that ports on it are free.
+func hostOf(pid int) string {
+	return fmt.Sprintf("127.%d.%d.%d", 64+pid>>16&63, pid>>8&255, max(pid&255, 1))
 }
 
 func (w *questionsTier) write(t *testing.T, name, text string) string {

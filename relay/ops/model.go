@@ -86,8 +86,8 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 	handle(askClientEvents, func(_ context.Context, v url.Values) (any, error) { return local.answerClientEvents(v) }, paramName, paramLimit)
 	local.takeOrders(handle)
 	local.answerEvents(handle)
-	handle(askWould, local.answerWould(), paramCandidate)
-	handle(askApply, local.answerApply, ParamMost)
+	handle(askWould, local.Orders.proven(local.answerWould()), paramCandidate)
+	handle(askApply, local.Orders.proven(local.answerApply), ParamMost)
 	return &Model{local: local, nodes: nodes}
 }
 

@@ -128,15 +128,23 @@ func flag(v url.Values, name string) (bool, error) {
 	return on, nil
 }
 
+// proven returns a handler that answers only this node and those that are proven to be nodes of the
+// tier: what changes something, or shows more than a status, is not for whoever reaches the peer port.
+func (o Orders) proven(h func(context.Context, url.Values) (any, error)) func(context.Context, url.Values) (any, error) {
+	return func(ctx context.Context, v url.Values) (any, error) {
+		if err := o.Trusted(ctx); err != nil {
+			return nil, err
+		}
+		return h(ctx, v)
+	}
+}
+
 // takeOrders registers what a node does for others.
 func (l Local) takeOrders(handle func(path string, h func(context.Context, url.Values) (any, error), params ...string)) {
 	for _, do := range []string{OrderKick, OrderResend} {
-		handle("fleet/"+do, func(ctx context.Context, v url.Values) (any, error) {
+		handle("fleet/"+do, l.Orders.proven(func(ctx context.Context, v url.Values) (any, error) {
 			o, err := ParseOrder(do, v)
 			if err != nil {
-				return nil, err
-			}
-			if err := l.Orders.Trusted(ctx); err != nil {
 				return nil, err
 			}
 			done := l.do(o, v.Get(paramPeer))
@@ -144,7 +152,7 @@ func (l Local) takeOrders(handle func(path string, h func(context.Context, url.V
 				l.Orders.Given(ctx, o, v.Get(paramFrom), len(done))
 			}
 			return done, nil
-		}, append(OrderParams(do), paramPeer, paramBy, paramFrom)...)
+		}), append(OrderParams(do), paramPeer, paramBy, paramFrom)...)
 	}
 	l.takeReconnect(handle)
 }

@@ -57,12 +57,9 @@ func ParseReconnect(v url.Values) (o ReconnectOrder, err error) {
 }
 
 func (l Local) takeReconnect(handle func(path string, h func(context.Context, url.Values) (any, error), params ...string)) {
-	handle(askReconnect, func(ctx context.Context, v url.Values) (any, error) {
+	handle(askReconnect, l.Orders.proven(func(ctx context.Context, v url.Values) (any, error) {
 		o, err := ParseReconnect(v)
 		if err != nil {
-			return nil, err
-		}
-		if err := l.Orders.Trusted(ctx); err != nil {
 			return nil, err
 		}
 		done := ReconnectingNode{l.Node, l.Orders.Reconnect(o.DryRun)}
@@ -70,7 +67,7 @@ func (l Local) takeReconnect(handle func(path string, h func(context.Context, ur
 			l.Orders.Given(ctx, Order{Do: OrderReconnect, By: o.By}, v.Get(paramFrom), 0)
 		}
 		return done, nil
-	}, ParamDryRun, paramBy, paramFrom)
+	}), ParamDryRun, paramBy, paramFrom)
 }
 
 // Reconnect has nodes try their control planes now.
