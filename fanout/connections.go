@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/conn"
+	"xdsrelay/fanout/journal"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/rejection"
 	"xdsrelay/fanout/transport"
@@ -26,16 +27,19 @@ import (
 // drainTime is how long a drained client has to close its connection.
 const drainTime = 5 * time.Second
 
-// drainReason is why a connection is drained early.
-type drainReason string
+// drainReason is why a connection is drained early: as the metric has it, and the events of its
+// clients. shed has no metric, since it is counted as a rejection.
+type drainReason struct {
+	metric string
+	event  journal.End
+}
 
-const (
-	rebalanced drainReason = rejection.Rebalanced
-	maxAge     drainReason = "max_age"
-	kicked     drainReason = "kicked"
-	// formerRules: its key is from former rules; see [Server.EndFormer].
-	formerRules drainReason = "former_rules"
-	shed        drainReason = "" // counted as a rejection
+var (
+	rebalanced  = drainReason{rejection.Rebalanced, journal.Rebalanced}
+	maxAge      = drainReason{"max_age", journal.TooOld}
+	kicked      = drainReason{"kicked", journal.Kicked}
+	formerRules = drainReason{"former_rules", journal.RulesChanged} // see [Server.EndFormer]
+	shed        = drainReason{"", journal.Shed}
 )
 
 var errKicked = status.Error(codes.Unavailable, "an operator closed this connection: reconnect")
@@ -176,7 +180,7 @@ func (s *Server) EndOld() {
 // drainConn does not wait for the client.
 func (s *Server) drainConn(g *connection, reason error, why drainReason) {
 	s.metrics.drained(why, g.clients)
-	ended := &ending{reason, endOfDrain[why]}
+	ended := &ending{reason, why.event}
 	end := func() {
 		for _, st := range g.streams {
 			st.call.End(ended)
@@ -239,7 +243,7 @@ func (s *Server) notAdmitted(err error) error {
 
 func (m *serverMetrics) drained(why drainReason, streams int) {
 	if why != shed {
-		m.drainedStreams.Add(context.Background(), int64(streams), metric.WithAttributes(attribute.String("reason", string(why))))
+		m.drainedStreams.Add(context.Background(), int64(streams), metric.WithAttributes(attribute.String("reason", why.metric)))
 	}
 }
 

@@ -39,8 +39,6 @@ func (e *ending) GRPCStatus() *status.Status { return status.Convert(e.error) }
 // Unwrap returns the status.
 func (e *ending) Unwrap() error { return e.error }
 
-var endOfDrain = map[drainReason]journal.End{rebalanced: journal.Rebalanced, maxAge: journal.TooOld, shed: journal.Shed, kicked: journal.Kicked}
-
 // maxEndText bounds the text about the end of a stream, in bytes.
 const maxEndText = 120
 
@@ -190,8 +188,9 @@ func (s *Server) Events(id string) (all []ClientEvents, more bool) {
 		st.mu.Lock()
 		is := st.group != nil && st.nodeID == id
 		var records []byte
+		var key string
 		if is {
-			records = slices.Clone(st.journal.Bytes()) // decoded without the lock
+			key, records = string(st.group.Key), slices.Clone(st.journal.Bytes()) // decoded without the lock
 		}
 		st.mu.Unlock()
 		if is && len(all) == maxEventStreams {
@@ -199,7 +198,7 @@ func (s *Server) Events(id string) (all []ClientEvents, more bool) {
 			break
 		}
 		if is {
-			all = append(all, ClientEvents{Key: string(st.group.Key), Peer: st.peer, Open: true, Events: eventsIn(journal.Decode(records))})
+			all = append(all, ClientEvents{Key: key, Peer: st.peer, Open: true, Events: eventsIn(journal.Decode(records))})
 		}
 	}
 	slices.SortFunc(all, func(a, b ClientEvents) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Peer, b.Peer)) })

@@ -92,9 +92,10 @@ func (s *Server) CountFormer() map[Former]int {
 	return count
 }
 
-// EndFormer drains connections of clients on former rules that would get another key, or whose
-// new key is unknown, but none of clients that would get no key; with at most this many streams, and at least one connection. Clients
-// to which nothing is in flight are first. It returns how many streams it ended.
+// EndFormer drains connections of clients on former rules that would get another key, or whose new
+// key is unknown, but none of clients that would get no key. They have at most this many streams, but
+// at least one connection is drained. Clients to which nothing is in flight are first. It returns the
+// number of streams that it ended.
 func (s *Server) EndFormer(most int) (ended int) {
 	if most <= 0 || s.ruleSets.Load() == 0 {
 		return 0

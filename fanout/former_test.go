@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"xdsrelay/fanout/journal"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/xdstest"
@@ -29,7 +30,7 @@ func newRuled(t *testing.T, list ...aggregation.Rule) *ruled {
 	t.Helper()
 	w := &ruled{}
 	w.compile(t, list...)
-	w.world = newWorld(t, func(c *Config) { c.Rules = w.rules.Load })
+	w.world = newWorld(t, func(c *Config) { c.Rules, c.EventBytes = w.rules.Load, 4096 })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -109,6 +110,10 @@ func TestFormerRules(t *testing.T) {
 		for _, id := range []string{"a", "b", "large"} {
 			if st := streams[id].ExpectClosed(t); st.Code() != codes.Unavailable || !strings.Contains(st.Message(), "aggregation rules changed") {
 				t.Errorf("%s: %v", id, st)
+			}
+			left, _ := w.srv.Events(id)
+			if n := len(left[0].Events); left[0].Events[n-1].End != journal.RulesChanged {
+				t.Errorf("the last event of %s is %+v, expected the change of rules", id, left[0].Events[n-1])
 			}
 		}
 		if got := w.srv.CountFormer(); !maps.Equal(got, map[Former]int{FormerKeyStays: 1, FormerRefused: 1}) {

@@ -27,7 +27,7 @@ func (n *Node) orders() ops.Orders {
 // errUnproven refuses an order of another node.
 var errUnproven = status.Error(codes.PermissionDenied, "it does not accept orders of other nodes, because its peer port does not prove who sends them: set tier.peer.token_file, or tier.peer.tls with client certificates; or run the command with the admin port of that node")
 
-// trustsOrders returns why an order that arrived over the peer port is not carried out: whoever
+// trustsOrders returns why an order that arrived over the peer port is not carried out: anyone who
 // reaches a port without proof could close the connections of all clients. An order of this node
 // itself has no peer.
 func (n *Node) trustsOrders(ctx context.Context) error {

@@ -97,7 +97,7 @@ func (d *Departed) Add(who Identity, j Journal, now time.Time) {
 	d.sweepLocked(now)
 }
 
-// sweepLocked drops what is too old. It seldom looks.
+// sweepLocked drops what is too old. It looks once in sweepPause.
 func (d *Departed) sweepLocked(now time.Time) {
 	if now.Sub(d.swept) < sweepPause {
 		return
@@ -127,14 +127,23 @@ func (d *Departed) Take(who Identity, now time.Time) (j Journal) {
 
 // Find returns the journals of clients with a node id, in the order of their keys and owners.
 func (d *Departed) Find(id string, now time.Time) (all []Left) {
+	for _, e := range d.copies(id, now) {
+		all = append(all, Left{e.Identity, e.at, e.journal.Events()})
+	}
+	slices.SortFunc(all, func(a, b Left) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Owner, b.Owner)) })
+	return all
+}
+
+// copies returns copies of the entries with a node id: they are decoded without the lock, for which
+// streams that end wait.
+func (d *Departed) copies(id string, now time.Time) (all []entry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for who, e := range d.entries {
 		if who.ID == id && now.Sub(e.at) <= KeepFor {
-			all = append(all, Left{who, e.at, e.journal.Events()})
+			all = append(all, entry{Identity: who, at: e.at, journal: Journal{slices.Clone(e.journal.b)}})
 		}
 	}
-	slices.SortFunc(all, func(a, b Left) int { return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Owner, b.Owner)) })
 	return all
 }
 

@@ -58,12 +58,14 @@ const (
 	TooOld
 	// Kicked: an operator closed the connection.
 	Kicked
+	// RulesChanged: an operator moved the client to changed aggregation rules.
+	RulesChanged
 	// Failed: any other reason, which the text of the record has.
 	Failed
 	ends
 )
 
-var endNames = [ends]string{"closed by the client", "drained", "shed", "rebalanced", "maximum age", "kicked", "error"}
+var endNames = [ends]string{"closed by the client", "drained", "shed", "rebalanced", "maximum age", "kicked", "rules changed", "error"}
 
 // String is the end in the words of the status.
 func (e End) String() string {

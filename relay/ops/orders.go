@@ -129,7 +129,7 @@ func flag(v url.Values, name string) (bool, error) {
 }
 
 // proven returns a handler that answers only this node and those that are proven to be nodes of the
-// tier: what changes something, or shows more than a status, is not for whoever reaches the peer port.
+// tier: what changes something, or shows more than a status, is not for anyone who reaches the peer port.
 func (o Orders) proven(h func(context.Context, url.Values) (any, error)) func(context.Context, url.Values) (any, error) {
 	return func(ctx context.Context, v url.Values) (any, error) {
 		if err := o.Trusted(ctx); err != nil {
