@@ -18,8 +18,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// told are the events of a client, as each node tells them, without times.
-func (w *tierWorld) told(client string) (all ops.ClientEvents, text string) {
+// story is the events of a client without times; all nodes must give the same.
+func (w *tierWorld) story(client string) (all ops.ClientEvents, text string) {
 	w.t.Helper()
 	var first string
 	for node := range w.nodes {
@@ -39,7 +39,7 @@ func (w *tierWorld) told(client string) (all ops.ClientEvents, text string) {
 }
 
 // TestKickAndResend: orders reach a client of another node, which resumes without a breach of the
-// protocol, and its events are told by any node, also after it has left.
+// protocol, and any node answers with its events, also after it has left.
 func TestKickAndResend(t *testing.T) {
 	for _, v := range []xdstest.Variant{xdstest.Delta, xdstest.SotW} {
 		t.Run(v.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { kickAndResend(t, v) }) })
@@ -99,7 +99,7 @@ func kickAndResend(t *testing.T, v xdstest.Variant) {
 	c.Disconnect()
 	time.Sleep(time.Second) //nolint:forbidigo // virtual time
 
-	_, text := w.told("c-red")
+	_, text := w.story("c-red")
 	for _, want := range []string{
 		"a connected (", "a CDS sent 2 resources, ACK after ", "a CDS an operator ordered to resend", "a disconnected: kicked: an operator closed this connection", "a disconnected: closed by the client",
 	} {
@@ -196,11 +196,11 @@ func TestEventsMove(t *testing.T) {
 			c.Disconnect()
 			time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		}
-		all, text := w.told("mover")
+		all, text := w.story("mover")
 		if !strings.Contains(text, "b connected (delta), before that to node a") || len(all.Silent) > 0 || all.More {
 			t.Errorf("%s", text)
 		}
-		if all, text := w.told("move"); all.Name != "move" || len(all.Events) > 0 {
+		if all, text := w.story("move"); all.Name != "move" || len(all.Events) > 0 {
 			t.Errorf("the beginning of a name that has left: %s", text)
 		}
 	})

@@ -40,7 +40,7 @@ func differences(c *ops.Comparison) string {
 }
 
 // TestCompare: every node compares two keys, two clients, and a key on two nodes: what only one has, and which fields
-// differ. Of secrets only that they differ is told.
+// differ. Of secrets it lists only that they differ.
 func TestCompare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newOperatedWorld(t, 3, "red", "blue")

@@ -30,7 +30,7 @@ func (w *tierWorld) text(v any) string {
 	return string(text)
 }
 
-// TestWho: every node tells the same of a resource: which keys serve it, which clients subscribe to it, and why one
+// TestWho: every node gives the same answer about a resource: which keys serve it, which clients subscribe to it, and why one
 // does not have its current version. Pages have all clients once, and a node that does not answer is named.
 func TestWho(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

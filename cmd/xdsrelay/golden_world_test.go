@@ -116,7 +116,7 @@ func (w *goldenWorld) start(t *testing.T, names []string, i int) {
 			for j, name := range names {
 				cfg.Tier.Nodes = append(cfg.Tier.Nodes, name+"="+goldenAddress(goldenPeers, j))
 			}
-			cfg.Tier.Peer.Address = goldenAddress(goldenPeers, i)
+			cfg.Tier.Peer.Address, cfg.Tier.Peer.TokenFile = goldenAddress(goldenPeers, i), "testdata/golden/token"
 		}
 		return cfg, nil
 	}

@@ -44,9 +44,9 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 		}
 	}
 	for _, t := range c.Types {
-		if t.Told > 0 {
+		if t.UnackedResends > 0 {
 			fmt.Fprintf(w, "\n%s: the relay resent version %s %s in the last %s, and the client still polls with %s: it rejects the version, or does not get the responses\n",
-				t.Name, printable(shortVersion(t.Version)), count(int(t.Told), "time"), ago(now, t.SentAt), orNoVersion(printable(shortVersion(t.Has))))
+				t.Name, printable(shortVersion(t.Version)), count(int(t.UnackedResends), "time"), ago(now, t.SentAt), orNoVersion(printable(shortVersion(t.Has))))
 		}
 	}
 	for _, t := range c.Types {

@@ -120,9 +120,9 @@ func TestStatusTables(t *testing.T) {
 			c := clients[3]
 			c.Name, c.Variants, c.Streams, c.Polled = "poller", []string{"rest"}, 0, now.Add(-3*time.Second)
 			c.Types = slices.Clone(c.Types)
-			c.Types[0].Has, c.Types[0].Told = "v5", 17
+			c.Types[0].Has, c.Types[0].UnackedResends = "v5", 17
 			clientDetail(b, &c, now)
-			c.Types[0].Has, c.Types[0].Told = "", 1
+			c.Types[0].Has, c.Types[0].UnackedResends = "", 1
 			clientDetail(b, &c, now)
 		},
 		"diff": func(b *bytes.Buffer) {

@@ -135,7 +135,7 @@ func topClients(d *topData) (rows []topRow) {
 	return rows
 }
 
-// clientID tells clients of one name apart.
+// clientID distinguishes clients of one name.
 func clientID(c *ops.Client) string {
 	return strings.Join([]string{c.Name, c.Key, c.Peer, c.Node}, "\x00")
 }

@@ -127,7 +127,7 @@ func (rs *Rules) Resolve(node *corev3.Node, peer Peer) (Result, error) {
 	return res, nil
 }
 
-// resolve is Resolve, telling outcome (if not nil) of each rule it tries. kept is that of
+// resolve is Resolve, reporting each rule to outcome (if not nil) that it tries. kept is that of
 // [Rules.ResolveKept]; nil keeps everything.
 func (rs *Rules) resolve(node *corev3.Node, peer Peer, kept func(Reads) bool, outcome func(i int, matched bool, err error)) (Result, *Refusal) {
 	if refusal := vet(node); refusal != nil {

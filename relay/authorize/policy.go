@@ -139,7 +139,7 @@ func (p *Policy) Check(node *corev3.Node, peer aggregation.Peer) error {
 	return nil
 }
 
-// check is Check, telling outcome (if not nil) of each rule that is tried.
+// check is Check, reporting each rule to outcome (if not nil) that that is tried.
 func (p *Policy) check(node *corev3.Node, peer aggregation.Peer, outcome func(i int, matched bool, err error)) *Refusal {
 	if p.Open() {
 		return nil

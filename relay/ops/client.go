@@ -81,11 +81,11 @@ type Type struct {
 	Nacks  uint32    `json:"nacks"`
 	// Nack is the rejection since which nothing was acknowledged.
 	Nack *Nack `json:"nack,omitempty"`
-	// Has is the version that a client which polls says it has, and Told how many times
+	// Has is the version that a client which polls says it has, and UnackedResends how many times
 	// in a row it was told Version again and came back without it: it rejects that, which
 	// most such clients do not say, or the answers do not arrive.
-	Has  string `json:"has_version,omitempty"`
-	Told uint32 `json:"unacked_resends,omitempty"`
+	Has            string `json:"has_version,omitempty"`
+	UnackedResends uint32 `json:"unacked_resends,omitempty"`
 	// Resources are told only where that is asked for; Omitted is how many more there
 	// are.
 	Resources []Resource `json:"resources,omitempty"`
@@ -173,7 +173,7 @@ func typeOf(t fanout.TypeInfo) Type {
 	return Type{
 		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Waiting: waiting, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
 		Wildcard: t.Wildcard, Names: t.Names, Missing: t.Missing, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,
-		Has: t.Has, Told: t.UnackedRepeats,
+		Has: t.Has, UnackedResends: t.UnackedRepeats,
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // Bounds of the answers that a comparison is made of.
 const (
 	mostHeld      = 5000    // resources of one answer
-	mostBodyBytes = 4 << 20 // contents of one answer, beside the last one
+	mostBodyBytes = 4 << 20 // contents of one answer, without the last one
 )
 
 // held is a resource that a client or a key has.

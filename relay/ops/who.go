@@ -31,8 +31,8 @@ type WhoQuery struct {
 	silent []Silent
 }
 
-// Bounds of an answer: how many resources may match, of how many copies a node tells, and how many versions
-// of one resource are told apart.
+// Bounds of an answer: how many resources may match, how many copies a node lists, and how many versions
+// of one resource it distinguishes.
 const (
 	mostResources = 50
 	mostCopies    = 1000
@@ -45,7 +45,7 @@ const maxResourceName = 4096
 // Who says which keys serve resources, and how clients stand with them.
 type Who struct {
 	// Resources are those that match, by type and name. MoreResources says that there are others: of those
-	// nothing else is told.
+	// nothing else is listed.
 	Resources     []WhoResource `json:"resources"`
 	MoreResources bool          `json:"more_resources,omitempty"`
 	// Copies are the keys that have a resource, or ask for it, on each node. OmittedCopies is how many more

@@ -27,7 +27,7 @@ type Would struct {
 	// Nodes are those that answered.
 	Nodes []string `json:"nodes"`
 	// Clients are their clients: Unchanged keep their key, Changed get another one, Refused are
-	// refused, and Unknown are those of which the nodes cannot tell.
+	// refused, and Unknown are those that the nodes cannot decide.
 	Clients   int `json:"clients"`
 	Unchanged int `json:"unchanged"`
 	Changed   int `json:"changed"`
@@ -37,7 +37,7 @@ type Would struct {
 	// there are at least.
 	Moves        []Move `json:"moves"`
 	MovesOmitted int    `json:"moves_omitted,omitempty"`
-	// Refusals are the rules that refuse clients, and Unknowns why nodes cannot tell.
+	// Refusals are the rules that refuse clients, and Unknowns the reasons why nodes cannot decide.
 	Refusals []WouldRefuse `json:"refusals"`
 	Unknowns []WouldRefuse `json:"unknowns"`
 	// Limits are those of the configuration that today's clients would exceed on a node.
@@ -55,7 +55,7 @@ type Move struct {
 	Clients int    `json:"clients"`
 }
 
-// WouldRefuse is a number of clients that one rule would refuse, or of which a node cannot tell.
+// WouldRefuse is a number of clients that one rule would refuse, or that a node cannot decide.
 type WouldRefuse struct {
 	// By is authorization or aggregation; Rule is the rule, empty if none matches.
 	By     string `json:"by"`
@@ -72,7 +72,7 @@ const (
 	byAggregation   = "aggregation"
 )
 
-// Reasons why a node cannot tell.
+// Reasons why a node cannot decide.
 const (
 	notKept       = "the rules read something that the node does not keep of the client"
 	noTime        = "the time for the evaluation was over"

@@ -42,9 +42,9 @@ type Telemetry struct {
 	metrics  *sdkmetric.MeterProvider
 	meter    *recorder
 	spans    *sdktrace.TracerProvider // nil where traces are not sent
-	tracer   *trace.Tracer            // likewise
+	tracer   *trace.Tracer            // as above
 	logs     *sdklog.LoggerProvider   // nil where logs are not sent
-	logger   otellog.Logger           // likewise
+	logger   otellog.Logger           // as above
 }
 
 // translation is how OpenTelemetry's names become those of Prometheus.
@@ -95,7 +95,7 @@ func New(cfg Config) (*Telemetry, error) {
 	if err != nil {
 		_ = sdkmetric.NewMeterProvider(options...).Shutdown(context.Background()) // nothing was sent yet
 		if exporting != nil {
-			_ = exporting.Shutdown(context.Background()) // likewise
+			_ = exporting.Shutdown(context.Background()) // as above
 		}
 		return nil, fmt.Errorf("telemetry: logs: %w", err)
 	}
@@ -150,10 +150,10 @@ func (t *Telemetry) Close() {
 	defer cancel()
 	t.tracer.Close()
 	if t.spans != nil {
-		_ = t.spans.Shutdown(ctx) // that it does not arrive was told
+		_ = t.spans.Shutdown(ctx) // that it does not arrive was logged
 	}
 	if t.logs != nil {
-		_ = t.logs.Shutdown(ctx) // that it does not arrive was told
+		_ = t.logs.Shutdown(ctx) // that it does not arrive was logged
 	}
-	_ = t.metrics.Shutdown(ctx) // that it does not arrive was told
+	_ = t.metrics.Shutdown(ctx) // that it does not arrive was logged
 }

@@ -231,7 +231,7 @@ func (t *Tracer) Begin(name string, about ...attribute.KeyValue) (end func(text 
 	}
 	//nolint:spancheck // end ends it
 	_, span := t.cfg.Spans.Start(context.Background(), name, oteltrace.WithSpanKind(oteltrace.SpanKindClient), oteltrace.WithAttributes(about...))
-	//nolint:spancheck // likewise
+	//nolint:spancheck // as above
 	return func(text string) {
 		if text != "" {
 			span.SetStatus(codes.Error, text)
