@@ -87,6 +87,7 @@ func sentencesOf(text string) func(func(string) bool) {
 var (
 	inlineCode = regexp.MustCompile("`[^`]*`")
 	link       = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
+	lineBreak  = regexp.MustCompile(`<br>|</(p|li|td|h\d)>`) // which ends a sentence
 	htmlTag    = regexp.MustCompile(`<[^>]*>`)
 	emphasis   = regexp.MustCompile(`\*\*`)
 	listMark   = regexp.MustCompile(`^\s*([-*]|\d+\.) `)
@@ -103,7 +104,7 @@ func proseOfPage(text string) (blocks map[int]string, wrong []string) {
 			code, start = !code, 0
 			continue
 		}
-		plain := emphasis.ReplaceAllString(htmlTag.ReplaceAllString(link.ReplaceAllString(inlineCode.ReplaceAllString(line, "CODE"), "$1"), ""), "")
+		plain := emphasis.ReplaceAllString(htmlTag.ReplaceAllString(lineBreak.ReplaceAllString(link.ReplaceAllString(inlineCode.ReplaceAllString(line, "CODE"), "$1"), ". "), ""), "")
 		switch {
 		case code:
 		case strings.TrimSpace(plain) == "":
@@ -198,7 +199,15 @@ func proseOfGo(name, text string) (map[int]string, error) {
 }
 
 func add(blocks map[int]string, line int, s string) {
-	if words.MatchString(s) && !strings.Contains(s, "://") && !strings.HasPrefix(s, "redis.call") {
+	if strings.Contains(s, "\n|---") { // a page in Markdown
+		page, _ := proseOfPage(s)
+		for n, block := range page {
+			blocks[line+n-1] += ". " + verb.ReplaceAllString(block, "X")
+		}
+		return
+	}
+	// Scripts of Redis are no prose.
+	if words.MatchString(s) && !strings.Contains(s, "://") && !strings.Contains(s, "redis.call(") {
 		s = strings.ReplaceAll(s, "\n  ", ". ") // an indented line is an item of a list
 		blocks[line] += ". " + verb.ReplaceAllString(inlineCode.ReplaceAllString(s, "CODE"), "X")
 	}
@@ -334,6 +343,7 @@ func TestProseChecker(t *testing.T) {
 		"a sentence":                    {words + ".", 0},
 		"a long sentence":               {words + " more.", 1},
 		"a bold sentence, then another": {"**Converges.** " + words + ".", 0},
+		"items of a cell are sentences": {"| " + words + "<br>" + words + " |", 0},
 		"cells are sentences":           {"| " + words + " | " + words + " |", 0},
 		"a word":                        {"The relay tells it.", 1},
 		"a word in code":                {"The relay runs `tell`.", 0},

@@ -63,7 +63,7 @@ var both = []breach{
 	{"a name that none can have", ForeignName, `"backend"`, Config{}, func(s *script) {
 		s.send(eds, "1", xdstest.Endpoints("backend"))
 	}},
-	{"a name twice", DuplicateName, "service-00000 stands twice", Config{}, func(s *script) {
+	{"a name twice", DuplicateName, "service-00000 is in a response twice", Config{}, func(s *script) {
 		s.send(eds, "1", s.at(eds, 0, 1), s.at(eds, 0, 1))
 	}},
 	{"content of another type", Malformed, `it has the type "` + content.EndpointURL, Config{}, func(s *script) {
