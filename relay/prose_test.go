@@ -86,6 +86,7 @@ func sentencesOf(text string) func(func(string) bool) {
 
 var (
 	inlineCode = regexp.MustCompile("`[^`]*`")
+	named      = regexp.MustCompile(`\[[a-z0-9]+(-[a-z0-9]+)+\]\([^)]*\)`) // a link to a file by its name
 	link       = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
 	lineBreak  = regexp.MustCompile(`<br>|</(p|li|td|h\d)>`) // which ends a sentence
 	htmlTag    = regexp.MustCompile(`<[^>]*>`)
@@ -104,7 +105,7 @@ func proseOfPage(text string) (blocks map[int]string, wrong []string) {
 			code, start = !code, 0
 			continue
 		}
-		plain := emphasis.ReplaceAllString(htmlTag.ReplaceAllString(lineBreak.ReplaceAllString(link.ReplaceAllString(inlineCode.ReplaceAllString(line, "CODE"), "$1"), ". "), ""), "")
+		plain := emphasis.ReplaceAllString(htmlTag.ReplaceAllString(lineBreak.ReplaceAllString(link.ReplaceAllString(named.ReplaceAllString(inlineCode.ReplaceAllString(line, "CODE"), "CODE"), "$1"), ". "), ""), "")
 		switch {
 		case code:
 		case strings.TrimSpace(plain) == "":
@@ -347,6 +348,8 @@ func TestProseChecker(t *testing.T) {
 		"cells are sentences":           {"| " + words + " | " + words + " |", 0},
 		"a word":                        {"The relay tells it.", 1},
 		"a word in code":                {"The relay runs `tell`.", 0},
+		"a word in the name of a file":  {"See [clients-are-told](told.txt).", 0},
+		"a word in a link":              {"See [clients are told](told.txt).", 1},
 		"a British spelling":            {"The stream is cancelled.", 1},
 		"a status of gRPC":              {"The stream ends with CANCELLED.", 0},
 		"a clause as a heading":         {"# Who gets it", 1},
