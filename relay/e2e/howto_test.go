@@ -47,13 +47,7 @@ var howTos = map[string]howTo{
 		before: `cat >node.json <<'END'
 {"id": "router~10.0.3.7~istio-ingressgateway-7d9f-x2k1.istio-system~istio-system.svc.cluster.local", "metadata": {"NAMESPACE": "istio-system"}}
 END
-mkdir -p certs/istiod certs/gateway
-for c in certs/istiod/tls certs/gateway/c; do
-  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=test -keyout $c.key -out $c.crt
-done
-mv certs/gateway/c.key certs/gateway/key.pem; mv certs/gateway/c.crt certs/gateway/cert-chain.pem; cp certs/istiod/tls.crt certs/root.pem
 `,
-		needs: "openssl",
 	},
 	"migrate-from-xds-relay": {
 		before: "cp \"$ROOT\"/relay/migrate/testdata/bootstrap.yaml .; cp \"$ROOT\"/relay/migrate/testdata/rules.yaml aggregation-rules.yaml\n",
@@ -87,7 +81,6 @@ var ofMachines = strings.NewReplacer(
 	"go run ./deploy/examples/go-control-plane", "./origin",
 	`make demo ARGS="--nodes 3"`, "xdsrelay demo --nodes 3",
 	"bin/xdsrelay", "xdsrelay",
-	": /certs/", ": certs/",
 	"--for 30s", "--for 3s",
 	// The certificates are of this machine alone, and a control plane is not part of the page.
 	"  tls: {ca_file: mesh.pem, cert_file: relay.pem, key_file: relay.key}\n", "",
