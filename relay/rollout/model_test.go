@@ -157,7 +157,7 @@ func (f *facts) expected() (State, Effect) {
 	case f.exposed:
 		s.Need = Bake
 	case f.granted:
-		s.Need = Record
+		s.Need = Write
 	case f.approved:
 		s.Need = Tokens
 	case f.underWay():

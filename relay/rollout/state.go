@@ -31,8 +31,8 @@ const (
 	Approval
 	// Tokens: the budget has to grant the clients of the step.
 	Tokens
-	// Record: the canaries have to be chosen, and the step has to be written to the record.
-	Record
+	// Write: the canaries have to be chosen, and the step has to be written to the record.
+	Write
 	// Bake: the bake has to end with a verdict that passes.
 	Bake
 )
@@ -111,7 +111,7 @@ func (s State) IsJudged() bool { return s.IsUnderWay() || s.Phase == Proving }
 
 var (
 	phaseNames = [phases]string{"Idle", "Settling", "Scouting", "Stepping", "Proving", "Held"}
-	needNames  = [needs]string{"", "Quiet", "Approval", "Tokens", "Record", "Bake"}
+	needNames  = [needs]string{"", "Quiet", "Approval", "Tokens", "Write", "Bake"}
 	brakeNames = [brakes]string{"", "Braked"}
 	eventNames = [events]string{
 		"Changed", "Withdrawn", "Cut", "CutSame", "CutRefused", "Approved", "Granted", "Chosen",

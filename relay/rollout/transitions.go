@@ -13,7 +13,7 @@ const (
 	Promote
 	// Undo: the revision before the stable one becomes stable, for all clients.
 	Undo
-	// Refuse: the digest of the revision is refused. After [Undo] it is that of the stable one.
+	// Refuse: the digest of the revision is refused. With [Undo] that of the stable one is, too.
 	Refuse
 	// Report: operators and the control plane are informed of the failure.
 	Report
@@ -53,7 +53,7 @@ var (
 	underWay = only(Scouting, Stepping)
 	open     = only(Open)
 	quiet    = only(Quiet)
-	steady   = only(Nothing, Approval, Tokens, Record, Bake) // nothing newer is about to be cut
+	steady   = only(Nothing, Approval, Tokens, Write, Bake) // nothing newer is about to be cut
 )
 
 var keep = State{same, same, same}
@@ -78,9 +78,9 @@ var rows = []row{
 	{on: CutRefused, phase: only(Held), need: quiet, brake: open, to: State{Held, Nothing, same}},
 
 	{on: Approved, need: only(Approval), brake: open, to: State{same, Tokens, same}},
-	{on: Granted, need: only(Tokens), brake: open, to: State{same, Record, same}},
-	{on: Chosen, need: only(Record), brake: open, to: State{same, Bake, same}, effect: Rebake},
-	{on: Promoted, phase: only(Stepping), need: only(Record), brake: open, to: State{Proving, Bake, same}, effect: Promote | Rebake},
+	{on: Granted, need: only(Tokens), brake: open, to: State{same, Write, same}},
+	{on: Chosen, need: only(Write), brake: open, to: State{same, Bake, same}, effect: Rebake},
+	{on: Promoted, phase: only(Stepping), need: only(Write), brake: open, to: State{Proving, Bake, same}, effect: Promote | Rebake},
 	{on: Passed, phase: underWay, need: only(Bake), brake: open, to: State{Stepping, Approval, same}, effect: Advance},
 	{on: Passed, phase: only(Proving), brake: open, to: State{Idle, Nothing, same}, effect: Prove},
 
@@ -103,7 +103,7 @@ var rows = []row{
 
 	// What was measured while a brake was set proves nothing.
 	{on: Stopped, brake: open, to: State{same, same, Braked}},
-	{on: Released, need: only(Nothing, Quiet, Approval, Tokens, Record), brake: only(Braked), to: State{same, same, Open}},
+	{on: Released, need: only(Nothing, Quiet, Approval, Tokens, Write), brake: only(Braked), to: State{same, same, Open}},
 	{on: Released, need: only(Bake), brake: only(Braked), to: State{same, same, Open}, effect: Rebake},
 }
 
