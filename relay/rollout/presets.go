@@ -15,8 +15,17 @@ var TypeNames = map[string]string{
 	"EDS": resource.EndpointURL, "LEDS": resource.LbEndpointURL, "VHDS": resource.VirtualHostURL,
 }
 
-// URLOf returns the URL of the type with a name in a policy. Other names are URLs.
-func URLOf(name string) string { return cmp.Or(TypeNames[name], name) }
+// URLOf returns the URL of the type with a name in a policy: one of [TypeNames], or a name as in the
+// rest of the configuration, such as Cluster. Other names are URLs.
+func URLOf(name string) string {
+	if url := TypeNames[name]; url != "" {
+		return url
+	}
+	if t := resource.TypeNamed(name); t != nil {
+		return t.URL
+	}
+	return name
+}
 
 // defaultTypes are the types that a policy gates unless it lists others.
 var defaultTypes = []string{"LDS", "SRDS", "RDS", "CDS", "ECDS", "RTDS"}

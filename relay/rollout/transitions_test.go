@@ -101,8 +101,8 @@ var (
 	phaseMeanings = [phases]string{
 		"all clients have what the control plane sent",
 		"changes are pending, and the next revision is not cut yet",
-		"the revision goes to one client for each software version",
-		"it goes to a share of the clients; the last step is all of them",
+		"the revision is sent to one client for each software version",
+		"it is sent to a share of the clients; the last step is all of them",
 		"all clients have it, and the final bake is not over",
 		"a revision was refused, and nothing new is released",
 	}
