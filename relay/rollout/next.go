@@ -13,8 +13,8 @@ const (
 	MakeCut
 	// PassApproval: the policy approves the step. Call [Key.PassApproval].
 	PassApproval
-	// TakeTokens: ask the budget, and call [Key.Granted].
-	TakeTokens
+	// PassTokens: the budget has given the tokens of the step, or it needs none. Call [Key.Granted].
+	PassTokens
 	// ChooseScouts: choose scouts, write the record, and call [Key.Chosen].
 	ChooseScouts
 	// ChooseCanaries: choose the canaries of the share, write the record, and call [Key.Chosen].
@@ -33,7 +33,7 @@ const (
 )
 
 var actNames = [acts]string{
-	"Wait", "MakeCut", "PassApproval", "TakeTokens", "ChooseScouts", "ChooseCanaries", "KeepCanaries", "Refill", "PromoteAll", "Pass", "Fail",
+	"Wait", "MakeCut", "PassApproval", "PassTokens", "ChooseScouts", "ChooseCanaries", "KeepCanaries", "Refill", "PromoteAll", "Pass", "Fail",
 }
 
 func (a Act) String() string { return actNames[a] }
@@ -86,7 +86,7 @@ type Decision struct {
 type View struct {
 	// Answered says that each upstream stream of the key has answered for its gated types.
 	Answered bool
-	// Grant is what the budget says. It is asked for only where the key needs tokens.
+	// Grant is what [Budget.Take] says. Ask it where the need is [Tokens] and [Key.NeedsTokens].
 	Grant Grant
 	// Eligible is how many affected clients may be canaries, and Present how many canaries are
 	// connected. Affected clients are those whose subscription sees a changed name.
@@ -114,7 +114,7 @@ func (k *Key) Next(v *View, now time.Time) Decision {
 	case Tokens:
 		switch {
 		case !k.NeedsTokens() || v.Grant == Given:
-			return Decision{Act: TakeTokens}
+			return Decision{Act: PassTokens}
 		case v.Grant == BreakerOpen:
 			return Decision{Why: ForBreaker}
 		}

@@ -146,7 +146,7 @@ func TestLimits(t *testing.T) {
 
 // TestShares holds the texts of shares, and how many clients they are.
 func TestShares(t *testing.T) {
-	for text, want := range map[string]Share{"1%": 0.01, " 12.5 %": 0.125, "0%": 0, "100%": 1} {
+	for text, want := range map[string]Share{"1%": 0.01, "12.5 %": 0.125, "0%": 0, "100%": 1} {
 		if got, err := ParseShare(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}

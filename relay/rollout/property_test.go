@@ -154,7 +154,7 @@ func TestRandomRollouts(t *testing.T) {
 			m.settle(t, ordered, good)
 			for range 30 {
 				good = m.Good
-				if _, any := m.step(); !any {
+				if _, did := m.step(); !did {
 					break
 				}
 				m.settle(t, false, good)

@@ -100,7 +100,7 @@ func (r *rig) step() (Decision, bool) {
 		}
 	case PassApproval:
 		r.PassApproval(r.now)
-	case TakeTokens:
+	case PassTokens:
 		r.Granted(r.now)
 	case ChooseScouts:
 		var versions Versions
@@ -125,7 +125,7 @@ func (r *rig) step() (Decision, bool) {
 		if r.Phase == Scouting {
 			k = 3
 		}
-		canaries, control := choose(r.clients, 2, max(k, len(r.Lost.Hashes)+1), 1, had, r.Lost)
+		canaries, control := choose(r.clients, 2, k, 1, had, r.Lost)
 		if d.Act == Refill {
 			if !r.Refilled(canaries, control, r.now) {
 				return d, false
@@ -155,7 +155,7 @@ func (r *rig) step() (Decision, bool) {
 // run does all that is next, and returns why it waits.
 func (r *rig) run() Decision {
 	for range 50 {
-		if d, any := r.step(); !any {
+		if d, did := r.step(); !did {
 			return d
 		}
 	}

@@ -67,8 +67,8 @@ type PlanGroup struct {
 	First, Through int
 }
 
-// Plan is what a step needs of the nodes: the hashes of some clients. Every node makes the same
-// plan of the same counts.
+// Plan is what a step needs of the nodes: the hashes of some clients. Nodes need its groups; the
+// rest is for [Plan.Choose].
 type Plan struct {
 	// Canaries is how many canaries the step may have, with those that the revision had before.
 	Canaries int
@@ -180,9 +180,9 @@ func (p *Plan) Wants(group string, h Hash) (m Member, wanted bool) {
 }
 
 // Choose returns the canaries of a step and its control group, of the members that all nodes have
-// returned, in any order. had are all that the revision had so far, also those that have left: they
-// stay on the roster, so that together not more than k clients are ever sent the revision, and a step
-// contains the one before. Clients of quarantine are in neither.
+// returned, in any order. had are all that the revision had so far, also those that have left or are
+// lost: they stay on the roster, so that together not more than k clients are ever sent the revision,
+// and a step contains the one before. Other clients of quarantine are in neither.
 func (p *Plan) Choose(members []Member, had, quarantine *Roster) (canaries, control Roster) {
 	members = slices.Clone(members)
 	slices.SortFunc(members, func(a, b Member) int { return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Group, b.Group)) })
@@ -202,19 +202,12 @@ func (p *Plan) Choose(members []Member, had, quarantine *Roster) (canaries, cont
 	}
 	slices.SortFunc(order, func(a, b int) int { return p.before(ranks[a], ranks[b]) })
 	chosen, others := slices.Clone(had.Hashes), []Hash(nil)
-	exposed := len(had.Hashes) + len(quarantine.Hashes)
-	for _, q := range quarantine.Hashes {
-		if had.Has(q) {
-			exposed--
-		}
-	}
 	for _, i := range order {
 		h := members[i].Hash
 		switch {
 		case had.Has(h) || quarantine.Has(h):
-		case exposed < p.Canaries:
+		case len(chosen) < p.Canaries:
 			chosen = append(chosen, h)
-			exposed++
 		case len(others) < p.Canaries:
 			others = append(others, h)
 		}

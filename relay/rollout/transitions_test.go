@@ -66,7 +66,7 @@ func TestMutations(t *testing.T) {
 // on brakes.
 func TestBrakes(t *testing.T) {
 	for i, s := range transitiontest.All(&transitions) {
-		for e := range Event(events) {
+		for e := range events {
 			c := transitions.Cell(e, i)
 			widens := e == Chosen || e == Promoted || e == Cut || e == Passed
 			if s.Brake == Braked && c.Legal && widens {
