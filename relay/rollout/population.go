@@ -59,9 +59,9 @@ func (g *Group) add(from *Group) {
 
 // group returns the group with a name. If there would be too many, it is the rest.
 //
-// The groups that are counted separately are those whose names have the smallest hashes. A group that one
-// node does not tell apart for that reason is not counted separately in the tier, so the order in which
-// clients and nodes arrive does not matter.
+// The groups with the smallest hashes of their names are counted separately. A group that one node does
+// not count separately for that reason is not counted separately in the tier either, so the order in
+// which clients and nodes arrive does not matter.
 func (p *Population) group(name string) *Group {
 	if g := p.Groups[name]; g != nil {
 		return g

@@ -58,8 +58,8 @@ var (
 
 var keep = State{same, same, same}
 
-// rows are the transitions. All other pairs of a state and an event are illegal. What widens is
-// legal while no brake is set; what narrows is always legal.
+// rows are the transitions. All other pairs of a state and an event are illegal. Events that widen are
+// legal while no brake is set; events that narrow are always legal.
 var rows = []row{
 	{on: Changed, phase: only(Idle), to: State{Settling, Quiet, same}},
 	{on: Changed, phase: underWay, to: State{same, Quiet, same}},
@@ -84,7 +84,7 @@ var rows = []row{
 	{on: Passed, phase: underWay, need: only(Bake), brake: open, to: State{Stepping, Approval, same}, effect: Advance},
 	{on: Passed, phase: only(Proving), brake: open, to: State{Idle, Nothing, same}, effect: Prove},
 
-	// What is about to be cut is newer than what has failed, so it is still cut.
+	// Content that is about to be cut is newer than the revision that has failed, so it is still cut.
 	{on: Failed, phase: underWay, need: quiet, to: State{Held, Quiet, same}, effect: Rollback | Refuse | Report},
 	{on: Failed, phase: underWay, need: steady, to: State{Held, Nothing, same}, effect: Rollback | Refuse | Report},
 	{on: Failed, phase: only(Proving), to: State{Held, Nothing, same}, effect: Undo | Refuse | Report},
@@ -101,7 +101,7 @@ var rows = []row{
 	{on: Undone, phase: underWay, need: steady, to: State{Held, Nothing, same}, effect: Rollback | Undo | Refuse},
 	{on: Undone, phase: only(Held), to: keep, effect: Rollback | Undo | Refuse},
 
-	// What was measured while a brake was set proves nothing.
+	// Counts from the time of a brake prove nothing.
 	{on: Stopped, brake: open, to: State{same, same, Braked}},
 	{on: Released, need: only(Nothing, Quiet, Approval, Tokens, Write), brake: only(Braked), to: State{same, same, Open}},
 	{on: Released, need: only(Bake), brake: only(Braked), to: State{same, same, Open}, effect: Rebake},
