@@ -189,7 +189,7 @@ pages: ## write again the pages that are made from the code, which tests compare
 	$(GO) $(TEST) ./relay/config -count 1
 	$(GO) $(TEST) ./relay -run 'TestLimitsPage|TestMetricsPage|TestEventsPage|TestWhoGetsWhat' -count 1 -args -update
 	$(GO) $(TEST) ./relay/conformance ./relay/hostile/amplify ./bench/scenario -run TestPage -count 1 -args -update
-	$(GO) $(TEST) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence ./relay/cache/link -run TestTransitions -count 1 -args -update
+	$(GO) $(TEST) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence ./relay/cache/link ./relay/rollout -run TestTransitions -count 1 -args -update
 	$(GO) $(TEST) ./cmd/xdsrelay -count 1 -args -update
 
 # DOCS_REPOSITORY is where links to files outside docs lead, and DOCS_BASE the path at which a web

@@ -25,7 +25,7 @@ const module = "xdsrelay"
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo", "relay/xdsget"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause", "relay/rollout"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause", "relay/transition"},
 	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/events", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/pause", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
 	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/events", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause"},
@@ -41,6 +41,7 @@ var layers = map[string][]string{
 	"relay/yamlpos":     {},
 	"relay/pause":       {},
 	"relay/lockorder":   {},
+	"relay/rollout":     {"relay/aggregation", "relay/resource", "relay/transition"},
 	"relay/transition":  {},
 
 	// Pure packages below one that does I/O, or has locks.
@@ -82,11 +83,11 @@ var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/tr
 // that would be a way to do the first, and clock the functions that do the last. lockless are those
 // of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/fielddiff", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/fielddiff", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/rollout", "relay/transition"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
 
-	lockless = []string{"relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/transition"}
+	lockless = []string{"relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/rollout", "relay/transition"}
 	locks    = []string{"sync", "sync/atomic", module + "/relay/lockorder"}
 )
 
@@ -152,7 +153,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo, relay/xdsget"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause, relay/rollout"},
 		{"test kit of the tables in a table", "fanout/conversation/a.go", "// Package conversation is.\npackage conversation; import _ \"xdsrelay/relay/transition/transitiontest\"",
 			"fanout/conversation/a.go imports xdsrelay/relay/transition/transitiontest: fanout may import only relay/cache, relay/trace, relay/load, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/pause, relay/transition"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",

@@ -10,7 +10,7 @@
 //
 // Machines differ in their states, their events and in what their outputs mean, which is all that
 // their packages contain: fanout/conversation, upstream/conversation, upstream/quarantine,
-// relay/cache/confidence and relay/cache/link. Package transitiontest holds a table against rules
+// relay/cache/confidence, relay/cache/link and relay/rollout. Package transitiontest holds a table against rules
 // that were not made from it, and writes its page in docs/internals.
 //
 //   - row.go: sets of parts, and rows.
