@@ -136,13 +136,12 @@ func (s *stream) seeLocked(differs bool) {
 	s.candidate = candidate
 	for _, ts := range s.types {
 		ts.exposure = NotExposed
-		if ts.Sent.Gen == 0 && ts.Sent.Noted == 0 || ts.isUncompared() {
+		if ts.Sent == cache.Start || ts.isUncompared() {
 			continue // it is sent everything that it lacks anyway
 		}
 		if differs {
-			ts.Force = ts.Force.With(ts.table.Replaced(&ts.watcher, was.View(ts.table)))
+			ts.Force = ts.Force.With(ts.table.Differ(&ts.watcher, was.View(ts.table), candidate.View(ts.table), ts.Unanswered()))
 		}
-		ts.Force = ts.Force.With(ts.table.Replaced(&ts.watcher, candidate.View(ts.table)))
 	}
 }
 
@@ -217,7 +216,7 @@ func (s *Server) Affected(g *cache.Group, c *cache.Candidate) (all []Client) {
 		st.mu.Lock()
 		affected := false
 		for _, ts := range st.types {
-			affected = affected || st.group == g && ts.table.Replaced(&ts.watcher, c.View(ts.table)) != nil
+			affected = affected || st.group == g && ts.table.Differ(&ts.watcher, nil, c.View(ts.table), false) != nil
 		}
 		st.mu.Unlock()
 		if affected {

@@ -9,10 +9,10 @@ import (
 
 // View is the content of a table with the resources of some names replaced: what the canaries of a
 // rollout are sent, while all other clients are sent the table. It is immutable. A client enters and
-// leaves a view by being sent the names of [Table.Replaced]; its position in the table stays.
+// leaves a view by being sent the names of [Table.Differ]; its position in the table stays.
 //
 // A name of the view counts as changed when the table's own entry of it changed, or if there is none,
-// when the view was made. So a client that starts in the view is sent the replacement where others are
+// when the view was made: it then has a generation of its own, which no entry of the table has. So a client that starts in the view is sent the replacement where others are
 // sent what it replaces, and a client that enters the view later is not sent it twice. A change of the
 // table's own entry does not concern clients of the view, so they pass over it.
 type View struct {
@@ -46,22 +46,24 @@ var views atomic.Uint64 // the id of the newest view of this process
 
 // NewView makes a view with replacements by canonical name. origin is the control plane's version of
 // what it serves, which subscriptions that see exactly that in the view are given (D7). Names with
-// aliases, and globs, must not be replaced.
+// aliases, and globs, must not be replaced. It is nil if the table never had anything.
 func (t *Table) NewView(replace map[string]Replacement, origin Stamp) *View {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	v := &View{id: views.Add(1), gen: t.store.Gen(), entries: make(map[string]*table.Entry, len(replace)), origin: origin}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.store.Gen() == 0 {
+		return nil
+	}
+	v := &View{id: views.Add(1), entries: make(map[string]*table.Entry, len(replace)), origin: origin}
 	names := make([]string, 0, len(replace))
 	for name, r := range replace {
-		gen, member := v.gen, r.Member
-		var last *resource.Resource
 		if e := t.store.Get(name); e != nil {
-			gen, member, last = e.Gen, member || e.Member, e.Res
+			v.entries[name] = table.Replaced(name, r.Resource, e.Res, e.Gen, r.Member || e.Member)
+		} else { // an answer may end after any generation (B40), so no two names have the same
+			v.entries[name] = table.Replaced(name, r.Resource, nil, t.store.Next(), r.Member)
 		}
-		v.entries[name] = table.Replaced(name, r.Resource, last, gen, member)
 		names = append(names, name)
 	}
-	v.names = NewNames(names)
+	v.gen, v.names = t.store.Gen(), NewNames(names)
 	return v
 }
 
@@ -101,24 +103,38 @@ func (v *View) reaches(gen uint64) uint64 {
 	return max(gen, v.gen)
 }
 
-// Replaced returns the names of a view that the subscription of w sees, in the view or without it: those
-// that a client has to be sent when it enters or leaves the view. It is nil if there are none.
-func (t *Table) Replaced(w *Watcher, v *View) *Names {
+// Differ returns the names in which two views differ as the subscription of w sees them: those that a
+// client has to be sent when it leaves the first view and enters the second. Nil is the table. The result
+// is nil if there are none. inFlight says that the client has not answered all that it was sent: it may
+// have dropped the subscription meanwhile, and take what arrives for an answer to a new one (B33), so
+// what exists in the first view alone counts in any case.
+func (t *Table) Differ(w *Watcher, from, to *View, inFlight bool) *Names {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := w.sub
-	if s == nil || v == nil {
+	if s == nil {
 		return nil
 	}
 	var names []string
-	for name, e := range v.entries {
-		if s.seesNowLocked(e) {
-			names = append(names, name)
-		} else if was := t.store.Get(name); was != nil && s.seesNowLocked(was) {
+	for _, name := range from.Names().With(to.Names()).list() {
+		if t.shownLocked(s, from, name) != t.shownLocked(s, to, name) || inFlight && t.existsLocked(from, name) && !t.existsLocked(to, name) {
 			names = append(names, name)
 		}
 	}
 	return NewNames(names)
+}
+
+func (t *Table) existsLocked(v *View, name string) bool {
+	e := t.entryLocked(v, name)
+	return e != nil && e.Res != nil
+}
+
+// shownLocked returns the resource of a canonical name that s sees in a view; nil if it sees none.
+func (t *Table) shownLocked(s *Subscription, v *View, name string) *resource.Resource {
+	if e := t.entryLocked(v, name); e != nil && s.seesNowLocked(e) {
+		return e.Res
+	}
+	return nil
 }
 
 // entryLocked returns what is known of a canonical name in a view, which may be nil.
