@@ -298,13 +298,22 @@ func (p *picker) pickState(e *table.Entry) {
 		was = e.Res // it left the wildcard set (D11)
 	}
 	switch {
-	case was == nil || gen <= p.query.Since.Removed && !(p.query.View.replaces(e.Name) && p.query.Force.has(e.Name)):
+	case was == nil || gen <= p.query.Since.Removed && !p.leaves(e):
 	case p.query.KeepRemoved:
 		p.out.Resources = append(p.out.Resources, was)
 		p.leftover = p.leftover.Add(was.Member())
 	default:
 		p.out.Withdraws = true
 	}
+}
+
+// leaves reports whether e is the absence of a resource that the client sees before it enters the view.
+func (p *picker) leaves(e *table.Entry) bool {
+	if e.Res != nil || !p.query.Force.has(e.Name) || !p.query.View.replaces(e.Name) {
+		return false
+	}
+	was := p.table.store.Get(e.Name)
+	return was != nil && p.sub.seesNowLocked(was)
 }
 
 // finish completes an answer once everything is picked.

@@ -57,7 +57,7 @@ func (t *Table) NewView(replace map[string]Replacement, origin Stamp) *View {
 	names := make([]string, 0, len(replace))
 	for name, r := range replace {
 		if e := t.store.Get(name); e != nil {
-			v.entries[name] = table.Replaced(name, r.Resource, e.Res, e.Gen, r.Member || e.Member)
+			v.entries[name] = table.Replaced(name, r.Resource, e.Res, e.Gen, r.Member || e.Wild > 0)
 		} else { // an answer may end after any generation (B40), so no two names have the same
 			v.entries[name] = table.Replaced(name, r.Resource, nil, t.store.Next(), r.Member)
 		}
