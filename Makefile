@@ -214,7 +214,8 @@ lint: $(GOLANGCI) ## run golangci-lint
 	cd deploy/verify && $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
 	cd deploy/verify/collector && $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
 
-check: vet lint test ## vet, lint and test: what a change has to pass
+check: vet lint test ## vet, lint, test, and the words of the newest commit: what a change has to pass
+	GOFLAGS=$(NOPGO) go test -vet=off ./relay -run TestCommitSubject -args -prose.subject "$$(git log -1 --format=%s)"
 
 clean: ## remove what the targets above have built
 	rm -rf bin .bin relay/e2e/clients/node/node_modules relay/e2e/browser/node_modules $(SITE)/node_modules

@@ -32,8 +32,8 @@ const idleIntro = `Each client is a TCP connection (plaintext, loopback) with on
 separate processes. Clients subscribe to all clusters and, by name, to as many endpoint sets. *Floor* is
 grpc-go with the same options and a handler that only receives.
 
-*Open*: nothing was said yet. *Synced*: everybody holds everything and has acknowledged it. *Changed*: after
-%d changes of a cluster and an endpoint set each that reached everybody. *Resident* is the resident set as
+*Open*: before the first request. *Synced*: all clients have everything and have acknowledged it. *Changed*: after
+%d changes of a cluster and an endpoint set each that reached all clients. *Resident* is the resident set as
 found, with all the garbage that the collector leaves until it has grown by as much as lives; *trimmed* is the
 same after a collection that gave free memory back; *live* are the objects on the heap. KB are 1000 bytes.
 

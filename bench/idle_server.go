@@ -165,7 +165,7 @@ func (s *idleServer) change(revision int) error {
 		select {
 		case s.feed = <-s.feeds:
 		default:
-			return errors.New("there is no feed: nobody has subscribed")
+			return errors.New("there is no feed: no client has subscribed")
 		}
 	}
 	for _, t := range idleTypes() {

@@ -149,7 +149,7 @@ func (s *stream) check() (wrong []string) {
 			complain("acknowledged generation %d, but only %d was sent", ts.Acked.Gen, ts.Sent.Gen)
 		}
 		if h := ts.table.State(&ts.watcher); h.Subscription != 0 && ts.Sent.Gen > h.Gen && h.Gen > 0 && !ts.table.Reaches(ts.Sent.Gen) {
-			complain("sent generation %d, beyond the table's newest", ts.Sent.Gen)
+			complain("sent generation %d, newer than any of the table", ts.Sent.Gen)
 		}
 	}
 	if bytes != s.unacked {

@@ -43,11 +43,11 @@ func (n *Node) misplaced() (wrong []string) {
 		owner, ok := view.Owner(key)
 		switch mine := ok && n.tier.IsSelf(owner); {
 		case place.State == tier.Owner && ok && !mine:
-			wrong = append(wrong, fmt.Sprintf("key %q comes from the control plane as this node's own, but %q owns it", key, owner.Name))
+			wrong = append(wrong, fmt.Sprintf("key %q is from the control plane as this node's own, but %q owns it", key, owner.Name))
 		case place.State == tier.Follower && mine:
-			wrong = append(wrong, fmt.Sprintf("key %q comes from %q, but this node owns it", key, place.Owner))
+			wrong = append(wrong, fmt.Sprintf("key %q is from %q, but this node owns it", key, place.Owner))
 		case place.State == tier.Follower && ok && place.Owner != owner.Name:
-			wrong = append(wrong, fmt.Sprintf("key %q comes from %q, but %q owns it", key, place.Owner, owner.Name))
+			wrong = append(wrong, fmt.Sprintf("key %q is from %q, but %q owns it", key, place.Owner, owner.Name))
 		}
 	}
 	slices.Sort(wrong)

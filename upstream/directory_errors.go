@@ -61,7 +61,7 @@ var kinds = []struct{ contains, kind string }{
 	{"unexpected token", "an unexpected token"},
 	// Errors of resources, the most specific first.
 	{"it has no name", "it has no name"},
-	{"stands twice", "an earlier resource has the same name"},
+	{"appears twice", "an earlier resource has the same name"},
 	{"the body has type", "its type differs from type_url"},
 	{"envelope's name", "its name differs from the name in its body"},
 	{"ttl", "its ttl is out of range"},

@@ -82,7 +82,7 @@ func (f *dirFile) conflict(taken map[dirName]string) error {
 	for _, r := range f.parsed.resources {
 		if other, ok := taken[dirName{f.parsed.typ.URL, r.Key}]; ok {
 			f.reason = reasonDuplicate
-			return fmt.Errorf("%s: the resource %q stands in %s too; expected each name of a type in one file of a directory", f.path, r.Name, other)
+			return fmt.Errorf("%s: the resource %q is in %s too; expected each name of a type in one file of a directory", f.path, r.Name, other)
 		}
 	}
 	return nil

@@ -65,6 +65,9 @@ func TestDirectoryErrorsQuoteNothing(t *testing.T) {
 		}
 	}
 	b := serveDir(t, root)
+	if err := b.dir.Errors()[filepath.Join(root, "names.pb")]; err == nil || !strings.Contains(err.Error(), "an earlier resource has the same name") {
+		t.Errorf("a name twice: %v", err)
+	}
 	said := b.log.String() + CheckDirectory(root).Error()
 	for path, err := range b.dir.Errors() {
 		said += path + err.Error()

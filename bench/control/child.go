@@ -63,7 +63,7 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Child, error) {
 	go c.read(out, lines)
 	first, err := c.next(ctx)
 	if err == nil && first.Ready == nil {
-		err = errors.New(`its first line does not say "ready"`)
+		err = errors.New(`its first line is not "ready"`)
 	}
 	if err != nil {
 		err = fmt.Errorf("start %s: %w", c.name, err)

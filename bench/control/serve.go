@@ -61,7 +61,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, ready any, handlers
 		err = lines.Encode(line{Ready: b})
 	}
 	if err != nil {
-		return fmt.Errorf("control: tell that it is ready: %w", err)
+		return fmt.Errorf("control: report that it is ready: %w", err)
 	}
 	orders, ended := make(chan order), make(chan error, 1)
 	go func() {

@@ -50,7 +50,7 @@ func (v *view) bodyLocked(k kind, e *envelope, m *h2.Message) *body {
 		case num == rspResource:
 			if i, ok := v.itemLocked(b, f); ok {
 				if i.number/64 < len(present) && present[i.number/64]>>(i.number%64)&1 != 0 {
-					b.note(DuplicateName, "%s stands twice in a response", v.name(k, i.number))
+					b.note(DuplicateName, "%s is in a response twice", v.name(k, i.number))
 					break
 				}
 				present = setBit(present, i.number)
@@ -128,7 +128,7 @@ func (v *view) itemLocked(b *body, f []byte) (item, bool) {
 func (v *view) number(b *body, name string) (int, bool) {
 	key, i, ok := content.ParseName(b.kind.info().url, name)
 	if !ok || key != v.fleet.cfg.Content.Source(v.key) {
-		b.note(ForeignName, "%q of type %s came to a client of key %s", name, b.kind.info().name, content.KeyName(v.key))
+		b.note(ForeignName, "%q of type %s was sent to a client of key %s", name, b.kind.info().name, content.KeyName(v.key))
 		return 0, false
 	}
 	return i, true

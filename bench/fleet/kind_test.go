@@ -63,7 +63,7 @@ var both = []breach{
 	{"a name that none can have", ForeignName, `"backend"`, Config{}, func(s *script) {
 		s.send(eds, "1", xdstest.Endpoints("backend"))
 	}},
-	{"a name twice", DuplicateName, "service-00000 stands twice", Config{}, func(s *script) {
+	{"a name twice", DuplicateName, "service-00000 is in a response twice", Config{}, func(s *script) {
 		s.send(eds, "1", s.at(eds, 0, 1), s.at(eds, 0, 1))
 	}},
 	{"content of another type", Malformed, `it has the type "` + content.EndpointURL, Config{}, func(s *script) {
@@ -77,7 +77,7 @@ var both = []breach{
 	}},
 	{"content that is not the origin's", Altered, "service-00000 of type eds is not what the origin has at revision 0", Config{Content: content.Spec{Keys: 1, Clusters: 2, EndpointSize: 500}}, func(*script) {}},
 	{"no version", NoVersion, "", Config{}, func(s *script) { s.send(cds, "", s.first(cds, 1)...) }},
-	{"an older revision", WentBack, "service-00000 of type eds went from revision 3 to 2", Config{}, func(s *script) {
+	{"an older revision", WentBack, "service-00000 of type eds changed from revision 3 back to 2", Config{}, func(s *script) {
 		s.send(eds, "3", s.at(eds, 0, 3))
 		s.answered()
 		s.send(eds, "2", s.at(eds, 0, 2))

@@ -70,7 +70,7 @@ func (v *view) merge(k stepKey, s *step) {
 		case !k.asked.has(i.number):
 			s.note(UnaskedName, "%s of type %s", v.name(b.kind, i.number), typ)
 		case had && now.revision < old.revision:
-			s.note(WentBack, "%s of type %s went from revision %d to %d", v.name(b.kind, i.number), typ, old.revision, now.revision)
+			s.note(WentBack, "%s of type %s changed from revision %d back to %d", v.name(b.kind, i.number), typ, old.revision, now.revision)
 		case had && now == old && k.allow.has(i.number):
 			excused = true
 		case had && now == old && delta:
@@ -141,7 +141,7 @@ func (v *view) replace(k stepKey, s *step) {
 		sum += sumOf(i.number, now)
 		newest = max(newest, now.revision)
 		if had && now.revision < old.revision {
-			s.note(WentBack, "%s of type %s went from revision %d to %d", v.name(b.kind, i.number), typ, old.revision, now.revision)
+			s.note(WentBack, "%s of type %s changed from revision %d back to %d", v.name(b.kind, i.number), typ, old.revision, now.revision)
 		}
 		if had && now == old {
 			s.resent++

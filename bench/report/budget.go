@@ -72,7 +72,7 @@ func Budgets() []Budget {
 		{"CPU of a first sync with mTLS, against a handshake and a sync in plaintext", "tls", "sync", CPUPerClient, "", TimesParts, 1.1},
 		{"streams refused while clients connect, with the memory that sizing asks for", "limit", "sync", Refused, "", AtMost, 0},
 		{"clients shed and streams refused, with the memory that sizing asks for", "limit", "one", Refused, "", AtMost, 0},
-		{"memory in use after a collection, of what sizing says of clients, keys and resources", "limit", "sync", OfFormula, "", AtMost, 100},
+		{"memory in use after a collection, of the formula in sizing for clients, keys and resources", "limit", "sync", OfFormula, "", AtMost, 100},
 		{"the same after changes", "limit", "one", OfFormula, "", AtMost, 100},
 		{"CPU while the origin is down, of a core", "outage-idle", "outage", CoreShare, "", AtMost, 1},
 		{"log lines while the origin is down", "outage-idle", "outage", LogLines, "", AtMost, 100},

@@ -70,7 +70,7 @@ func (r *Result) write(as style) string {
 		as.table(g, &b)
 	}
 	if len(s.Problems) > 0 {
-		b.WriteString(as.case_("What went wrong"))
+		b.WriteString(as.case_("Problems"))
 		for _, p := range s.Problems {
 			b.WriteString(as.list + p + "\n")
 		}

@@ -73,7 +73,7 @@ func (s *Step) values(setup Setup, run *Run) []value {
 			return
 		}
 		// The memory limit is the formula's sum and what is shared, and half as much again.
-		cost(OfFormula, "memory in use, of what the formula of sizing.md says", Percent, inUse/(float64(setup.Memory)*2/3-SharedMemory)*100)
+		cost(OfFormula, "memory in use, of the formula in sizing.md", Percent, inUse/(float64(setup.Memory)*2/3-SharedMemory)*100)
 	}
 	latency := func(what string) {
 		if s.Latency == nil || s.Latency.Count == 0 {

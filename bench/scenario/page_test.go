@@ -50,7 +50,7 @@ func pageTables() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | `bin/xdsbench compare %s` |\n", s.Name, s.Answers, strings.Join(setups, "<br>"), s.Name)
 	}
-	b.WriteString("\nWhat the relay is meant to reach:\n\n| What | Scenario | Limit |\n|---|---|---|\n")
+	b.WriteString("\nTargets of the relay:\n\n| What | Scenario | Limit |\n|---|---|---|\n")
 	for _, budget := range report.Budgets() {
 		name := budget.Scenario
 		if budget.Variant != "" {

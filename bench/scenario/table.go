@@ -105,7 +105,7 @@ func All() []Scenario {
 			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: content.Change{Kind: content.One, Type: content.ClusterURL}}},
 		},
 		{
-			Name: "limit", Answers: "Is anybody refused or shed that a node has the memory for, by the formula in sizing.md, and do clients, TLS clients, keys and resources take what it says?",
+			Name: "limit", Answers: "Does a node with the memory of the formula in sizing.md refuse or shed clients, and does it use no more than the formula for clients, TLS clients, keys and resources?",
 			Setups:  sized(append(both(limited), limitedTLS, limitedKeys, limitedResources)),
 			Targets: []string{report.RelayTarget},
 			Steps:   []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Count: 60}},
@@ -125,7 +125,7 @@ func All() []Scenario {
 			},
 		},
 		{
-			Name: "delta-return", Answers: "What does a client cost that comes back with versions, when nothing has changed or 1 % has, compared with its first sync and with a return without versions?",
+			Name: "delta-return", Answers: "What does a client cost that reconnects with versions, when nothing has changed or 1 % has, compared with its first sync and a reconnect without versions?",
 			Setups:  replace([]report.Setup{usual}, []int{100, 1000}, func(s *report.Setup, n int) { s.Resources = n }),
 			Targets: []string{report.OriginTarget, report.RelayTarget},
 			Steps: []Step{
@@ -155,7 +155,7 @@ func All() []Scenario {
 			},
 		},
 		{
-			Name: "outage-idle", Answers: "What does the target do while the control plane is down and nobody asks for anything?",
+			Name: "outage-idle", Answers: "What does the target do while the control plane is down and no client requests anything?",
 			Setups: both(usual), Targets: []string{report.RelayTarget},
 			Steps: []Step{
 				syncStep, {Name: "idle", Do: Wait, For: 10 * time.Second},
@@ -202,7 +202,7 @@ func All() []Scenario {
 			}},
 		},
 		{
-			Name: "check", Answers: "Is the relay as near to the floor as it was?",
+			Name: "check", Answers: "Is the relay as near to the floor as in the last result?",
 			Setups: both(usual), Targets: []string{report.FloorTarget, report.RelayTarget},
 			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Interval: 500 * time.Millisecond}},
 		},

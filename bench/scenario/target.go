@@ -200,7 +200,7 @@ func BuildRelay(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "xdsrelay")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "xdsrelay/cmd/xdsrelay")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the relay: %w (name a program that is built already, or come to its checkout)\n%s", err, out)
+		return "", fmt.Errorf("build the relay: %w (name a program that is already built, or run this in its checkout)\n%s", err, out)
 	}
 	return program, nil
 }

@@ -45,8 +45,8 @@ func (a *app) newCompareCmd() *cobra.Command {
 		Short: "Take several targets through scenarios in turn, and compare them",
 		Long: "Take each target through each scenario, round by round, with another target first\n" +
 			"in each round, and report medians, their spread, and the ratios to the first\n" +
-			"target. Where the relay is meant to reach something, the report says whether it\n" +
-			"does. With --strict, memory and allocations above their limits are a failure.",
+			"target. Where the relay has a target value, the report shows whether it is met.\n" +
+			"With --strict, memory and allocations above their limits are a failure.",
 		Example: "  xdsbench compare steady\n" +
 			"  xdsbench compare clients --clients 1000,5000,10000 --rounds 5 --keep bench/results\n" +
 			"  xdsbench compare steady --target floor --target relay:/tmp/old/xdsrelay --target relay",

@@ -38,13 +38,13 @@ func (a *app) newFleetCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fleet --addr HOST:PORT",
 		Short: "Be thousands of xDS clients",
-		Long: "Connect simulated clients that behave as Envoys do, check what they are told, and\n" +
-			"measure how long changes take to reach them. What is served has to be the\n" +
-			"content of 'xdsbench origin', directly or through a relay; one that is restarted\n" +
-			"begins anew, which counts as going back. After --for no client is made to\n" +
-			"reconnect any more, and when all hold what they asked for, or after --settle, it\n" +
-			"ends with the counts. An interrupt ends it at once. The exit code is 1 if a\n" +
-			"client saw the protocol broken, or could not get all it asked for.",
+		Long: "Connect simulated clients that behave as Envoys do, check their responses, and\n" +
+			"measure how long changes take to reach them. The content must be that of\n" +
+			"'xdsbench origin', directly or through a relay. If the origin restarts, its\n" +
+			"revisions start again, which counts as going back. After --for, clients stop\n" +
+			"reconnecting. The command ends with the counts when all clients have what they\n" +
+			"requested, or after --settle. An interrupt ends it at once. The exit code is 1\n" +
+			"if a client saw a protocol violation, or did not get all it requested.",
 		Example: "  xdsbench fleet --addr 127.0.0.1:18000 --clients 5000 --keys 10 --for 1m\n" +
 			"  xdsbench fleet --addr 127.0.0.1:18000,127.0.0.1:18001 --sotw --slow 1 --stuck 1\n" +
 			"  xdsbench fleet --addr 127.0.0.1:18000 --storm warm --storm-every 10s",
@@ -62,14 +62,14 @@ func (r *fleetRun) addFlags(cmd *cobra.Command) {
 	flags.IntVar(&c.Clients, "clients", 1000, "how many clients there are")
 	flags.IntVar(&c.FirstClient, "first-client", 0, "the number of the first client")
 	flags.IntVar(&c.Content.Keys, "keys", 1, "how many keys the clients are spread over")
-	flags.IntVar(&c.Content.Clusters, "resources", 0, "how many clusters each key has; 0 means that nobody knows, and that less is checked")
+	flags.IntVar(&c.Content.Clusters, "resources", 0, "how many clusters each key has; 0 means unknown, and that less is checked")
 	flags.IntVar(&c.Content.Listeners, "listeners", 0, "how many listeners each key has")
-	flags.IntVar(&c.Content.Size, "size", 0, "the `BYTES` of each cluster, as the origin was told")
-	flags.BoolVar(&c.Content.Equal, "equal", false, "all keys have the same resources, as the origin was told")
-	flags.IntVar(&c.Content.EndpointSize, "endpoint-size", 0, "the `BYTES` of each endpoint assignment, as the origin was told")
+	flags.IntVar(&c.Content.Size, "size", 0, "the `BYTES` of each cluster, as set for the origin")
+	flags.BoolVar(&c.Content.Equal, "equal", false, "all keys have the same resources, as set for the origin")
+	flags.IntVar(&c.Content.EndpointSize, "endpoint-size", 0, "the `BYTES` of each endpoint assignment, as set for the origin")
 	flags.StringSliceVar(&c.Types, "types", nil, "the types that clients ask for: cds, eds, lds and rds (default those there are)")
-	flags.BoolVar(&c.Delta, "delta", true, "speak the incremental variant")
-	flags.BoolVar(&r.sotw, "sotw", false, "speak state of the world")
+	flags.BoolVar(&c.Delta, "delta", true, "use the incremental variant")
+	flags.BoolVar(&r.sotw, "sotw", false, "use state of the world")
 	flags.BoolVar(&c.PerType, "per-type", false, "use a stream for each type instead of one for all")
 	flags.IntVar(&c.StreamsPerConn, "streams-per-connection", 1, "how many clients share a connection")
 	flags.BoolVar(&c.Plain, "tcp", false, "read the plain TCP of 'xdsbench floor --tcp'")

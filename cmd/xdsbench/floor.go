@@ -19,7 +19,7 @@ func (a *app) newFloorCmd() *cobra.Command {
 		Use:   "floor",
 		Short: "Be the reference that knows no protocol",
 		Long: "Broadcast each change as one message, encoded once, to all streams, as grpc-go or,\n" +
-			"with --tcp, plain TCP can do it at best. What is received is only counted. An\n" +
+			"with --tcp, plain TCP can do it at best. Received messages are only counted. An\n" +
 			"interrupt ends it with the counts.",
 		Example: "  xdsbench floor --sync --every 1s\n" +
 			"  xdsbench floor --sotw --size 1000 --every 1s",

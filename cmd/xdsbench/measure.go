@@ -41,7 +41,7 @@ func (m *measuring) addFlags(cmd *cobra.Command, rounds int) {
 	for _, name := range []string{"slow", "stuck"} {
 		flags.Lookup(name).DefValue = "" // else the help says [], which is no value of theirs
 	}
-	flags.StringSliceVar(&m.override.Variants, "variant", nil, "what the clients speak: delta or sotw, or both with a comma")
+	flags.StringSliceVar(&m.override.Variants, "variant", nil, "the `VARIANT` of the clients: delta or sotw, or both with a comma")
 	flags.DurationVar(&m.override.Duration, "duration", 0, "how long the changes of a step take, and how long steps are in which nothing happens")
 	flags.DurationVar(&m.override.Interval, "interval", 0, "the time from one change to the next")
 	flags.StringArrayVar(&m.override.Targets, "target", nil,

@@ -14,7 +14,7 @@ func (a *app) newOriginCmd() *cobra.Command {
 		Use:   "origin",
 		Short: "Be a control plane on go-control-plane",
 		Long: "Serve generated resources from one of go-control-plane's caches, change them by\n" +
-			"schedule, and count what goes over the streams. An interrupt ends it with the\n" +
+			"schedule, and count the messages of the streams. An interrupt ends it with the\n" +
 			"counts.",
 		Example: "  xdsbench origin --listen 127.0.0.1:18000 --keys 10 --every 1s\n" +
 			"  xdsbench origin --resources 1000 --change burst --burst 50 --change-type eds --every 500ms",

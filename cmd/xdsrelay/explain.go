@@ -147,7 +147,7 @@ func (a *app) explainThere(ctx context.Context, node *remote, out *output, clien
 // explainHere explains by the rules of a file or flag, and asks a node for the owner. Without a node,
 // the rest is still useful.
 func (a *app) explainHere(cmd *cobra.Command, f *explainFlags, node *remote, out *output, client, peer []byte) error {
-	cfg, err := load(config.Input{File: f.config, Env: a.env, Flags: readSettings(cmd.Flags(), keyFlag), WithoutUpstream: true})
+	cfg, err := load(config.Input{File: f.config, Env: a.env, Flags: readSettings(cmd.Flags(), keyFlag), WithoutUpstream: true, WithoutFiles: true})
 	if err != nil {
 		return err
 	}

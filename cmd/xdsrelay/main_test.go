@@ -92,6 +92,7 @@ func TestUsage(t *testing.T) {
 		{"explain --offline --node-file /nowhere.json", 2, "xdsrelay: node file: open /nowhere.json: no such file or directory\n"},
 		{"explain --offline --node-file " + broken, 2, "xdsrelay: node file: "},
 		{"explain --offline --node-file " + writeFile(t, "envoy.yaml", "node:\n  id: web-1\n  cluster: web\n"), 0, ""},
+		{"explain --offline -c " + writeFile(t, "elsewhere.yaml", "listener:\n  tls: {cert_file: /nowhere.pem, key_file: /nowhere.key}\n") + " --node-file " + writeFile(t, "node.yaml", "node:\n  id: web-1\n  cluster: web\n"), 0, ""},
 		{"explain --offline --node-file " + writeFile(t, "bad.yaml", "node: [\n"), 2, "xdsrelay: node file: is neither JSON nor YAML: "},
 		{"explain --offline --node-file " + bomb, 2, "xdsrelay: node file: is neither JSON nor YAML: line "},
 		{"explain --offline --node-file " + deep, 2, "xdsrelay: node file: is neither JSON nor YAML: line 1, column 1: nested more than"},

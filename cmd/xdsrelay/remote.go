@@ -202,7 +202,7 @@ func (t *target) unreached(err error) error {
 	case strings.Contains(err.Error(), "signed by unknown authority"):
 		return fmt.Errorf("%w at %s: %w; set --admin-ca to a file with the CA certificates", errNobody, t.Admin, err)
 	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "readLoopPeekFail"): // the latter of a server that speaks first
-		return fmt.Errorf("the server at %s is not the admin port of a node: it does not speak HTTP", t.Admin)
+		return fmt.Errorf("the server at %s is not the admin port of a node: it does not use HTTP", t.Admin)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("%w at %s: the server closed the connection without an answer; set --admin to the address of the admin port (admin.address)", errNobody, t.Admin)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -79,7 +79,7 @@ func TestRemote(t *testing.T) {
 		{"explain --node-file " + p.cmd.Args[0] + " --admin " + admin, 2, "", "xdsrelay: "},
 		{"explain --node-file /nowhere --admin " + admin, 2, "", "xdsrelay: node file: open /nowhere"},
 		{"nodes --admin " + refused, 1, "", "xdsrelay: no node answers at " + refused + ": connection refused; start a node, or set --admin"},
-		{"nodes --admin " + xds, 1, "", "it does not speak HTTP"},
+		{"nodes --admin " + xds, 1, "", "it does not use HTTP"},
 		{"nodes --admin " + silent, 1, "", "xdsrelay: no node answers at " + silent + ": the server closed the connection without an answer; set --admin"},
 		{"history --admin " + admin, 2, "", "xdsrelay: expected one KEY; 'xdsrelay keys' lists"},
 		{"history test-cluster -n -1 --admin " + admin, 2, "", "xdsrelay: --limit: got -1, expected at least 1"},

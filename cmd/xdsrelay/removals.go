@@ -15,10 +15,10 @@ import (
 // newRemovalsCmd is about the removal guard.
 func (a *app) newRemovalsCmd() *cobra.Command {
 	cmd := newParentCmd("removals", "List and approve removals that the removal guard holds back", a.newRemovalsListCmd(), a.newRemovalsApproveCmd())
-	cmd.Long = "List and approve removals that the removal guard holds back. If a control plane removes\n" +
-		"more resources of a key at once than the guard allows, clients keep the resources until\n" +
-		"an operator approves the removals, the control plane sends the resources again, or the\n" +
-		"hold time ends."
+	cmd.Long = "List and approve removals that the removal guard holds back. The guard acts if a\n" +
+		"control plane removes more resources of a key at once than it allows. Clients then keep\n" +
+		"the resources until an operator approves the removals, the control plane sends the\n" +
+		"resources again, or the hold time ends."
 	return cmd
 }
 

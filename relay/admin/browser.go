@@ -26,7 +26,7 @@ func (a Access) guard(next http.Handler) http.Handler {
 		case !a.AnyHost && !a.isHere(r.Host):
 			a.refuse(w, r, http.StatusForbidden, ReasonHost, "the Host header has to be an IP address, localhost or one of admin.hosts")
 		case isForeign(r):
-			a.refuse(w, r, http.StatusForbidden, ReasonCrossSite, "the request comes from a page of another web site")
+			a.refuse(w, r, http.StatusForbidden, ReasonCrossSite, "the request is from a page of another web site")
 		default:
 			next.ServeHTTP(w, r)
 		}

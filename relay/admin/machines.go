@@ -36,7 +36,7 @@ func machineEndpoints(ready func() error, metrics prometheus.Gatherer) []Endpoin
 			if ready() != nil {
 				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 				w.WriteHeader(http.StatusServiceUnavailable)
-				writeText(w, "not ready; the admin port and the log say why\n")
+				writeText(w, "not ready; the admin port and the log have the reason\n")
 				return
 			}
 			writeText(w, "ok\n")

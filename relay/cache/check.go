@@ -74,7 +74,7 @@ func (c *checker) demand() {
 		one(name, w)
 		if w.Stream() == Nobody {
 			if t.store.Get(name) == nil {
-				c.complain("%q is served by nobody, and does not count as absent", name)
+				c.complain("no control plane serves %q, and it does not count as absent", name)
 			}
 			continue
 		}

@@ -6,7 +6,7 @@ type Admin struct {
 	Address string `yaml:"address"`
 	// The certificate of the port; required for addresses other than loopback. With
 	// ca_file, every connection must present a certificate of one of these authorities,
-	// unless client_auth says otherwise.
+	// unless client_auth is optional or none.
 	TLS ServerTLS `yaml:"tls"`
 	// A file with the token that requests must carry, of at least 16 bytes: as
 	// "Authorization: Bearer TOKEN" or as the password that a browser asks for. With

@@ -38,7 +38,7 @@ type Config struct {
 	// limits.max_names_per_stream and downstream.send_timeout also apply here.
 	REST REST `yaml:"rest"`
 	// Bounds on what clients may use of this node. 0 means unlimited unless a field
-	// says otherwise. A rejected client receives the name of the limit.
+	// states another meaning. A rejected client receives the name of the limit.
 	Limits Limits `yaml:"limits"`
 	// The control plane or directory that serves the configuration. Use either this
 	// section or upstreams.
@@ -55,7 +55,7 @@ type Config struct {
 	Cache Cache `yaml:"cache"`
 	// Holding back mass removals, for a control plane that loses its data.
 	RemovalGuard RemovalGuard `yaml:"removal_guard"`
-	// Configuration kept beyond a restart, for a start while the control plane is down.
+	// Configuration kept across restarts, for a start while the control plane is down.
 	LastKnownGood LastKnownGood `yaml:"last_known_good"`
 	// Several nodes as one tier: a client may connect to any node, and the control
 	// plane sees one stream per key.

@@ -30,6 +30,7 @@ type decoder struct {
 	problems []Problem
 
 	withoutUpstream bool // no upstream is needed
+	withoutFiles    bool // files that fields name need not exist
 
 	overrides map[string]Override // by path
 

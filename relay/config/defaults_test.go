@@ -42,8 +42,8 @@ func TestMinimalYAML(t *testing.T) {
 	if _, err := Load(Input{File: "minimal.yaml", Data: []byte(MinimalYAML())}); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(MinimalYAML(), "\n"); n > 30 {
-		t.Errorf("%d lines, expected at most 30", n)
+	if n := strings.Count(MinimalYAML(), "\n"); n > 25 {
+		t.Errorf("%d lines, expected at most 25", n)
 	}
 	d := decodeFile("minimal.yaml", []byte(MinimalYAML()), Default())
 	for _, k := range keys() {

@@ -65,7 +65,7 @@ type Limits struct {
 	// New streams that a busy node always accepts while they are not in sync. 0 turns
 	// this limit off: a node then accepts all new streams.
 	MaxNewStreams int `yaml:"max_new_streams" range:"0.." change:"live"`
-	// Beyond max_new_streams, a busy node accepts as many streams as it brings in sync
+	// Above max_new_streams, a busy node accepts as many streams as it brings in sync
 	// within this time, at the measured rate. From 1s to 1m.
 	NewStreamsSyncTime time.Duration `yaml:"new_streams_sync_time" range:"1s..1m" change:"live" level:"expert"`
 	// The percentage of the memory limit at which the node refuses new streams and

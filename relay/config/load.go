@@ -26,6 +26,9 @@ type Input struct {
 	Flags []Flag
 	// WithoutUpstream says that no upstream is needed, and none is checked.
 	WithoutUpstream bool
+	// WithoutFiles says that files which fields refer to need not exist: the configuration
+	// is of another machine.
+	WithoutFiles bool
 	// Files says that the files which fields refer to are checked, too: whether
 	// certificates are valid now, and directories are writable.
 	Files bool
@@ -59,7 +62,7 @@ func Load(in Input) (*Config, error) {
 	}
 	d.decodeEnv(in.Env, cfg)
 	d.decodeFlags(in.Flags, cfg)
-	d.withoutUpstream = in.WithoutUpstream
+	d.withoutUpstream, d.withoutFiles = in.WithoutUpstream, in.WithoutFiles
 	d.check(cfg)
 	d.checkUnused(cfg)
 	if in.Files {

@@ -129,9 +129,9 @@ This page is generated: ` + "`xdsrelay config doc`" + ` prints it. ` + "`xdsrela
 
 An environment variable can set each key with a single value or a list of text: ` + "`XDSRELAY_`" + ` and its path in capitals, as in ` + "`XDSRELAY_LISTENER_ADDRESS`" + `; commas separate the items of a list. Flags override variables, and variables override the file.
 
-*Change* says what a change of the key takes. *live*: it takes effect while the node runs, when the file changes, on SIGHUP, and by ` + "`xdsrelay reload`" + `. *restart*: it takes effect when the node restarts.
+*Change*: when a change of the key takes effect. *live*: it takes effect while the node runs, when the file changes, on SIGHUP, and by ` + "`xdsrelay reload`" + `. *restart*: it takes effect when the node restarts.
 
-*Level* says who sets the key. *basic*: any operator. *expert*: operators who work with support; the default is right in all other cases.
+*Level*: the operators who set the key. *basic*: any operator. *expert*: operators who work with support; the default is right in all other cases.
 
 Durations are text like ` + "`500ms`, `30s` or `1m30s`" + `; sizes are text like ` + "`512KiB` or `64MiB`" + `. Each key has an anchor: ` + "`configuration.md#limits.max_connections`" + `.
 `

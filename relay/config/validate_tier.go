@@ -44,7 +44,7 @@ func (d *decoder) checkRedis(r Redis) {
 
 // readable requires that a file, where one is named, can be read.
 func (d *decoder) readable(path, name string) {
-	if name == "" {
+	if name == "" || d.withoutFiles {
 		return
 	}
 	f, err := os.Open(name)

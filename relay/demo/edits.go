@@ -78,7 +78,7 @@ func newEditor(root string) *editor {
 	}}
 }
 
-const previewCluster = `# A cluster that comes and goes.
+const previewCluster = `# A cluster that is added and removed.
 type_url: type.googleapis.com/envoy.config.cluster.v3.Cluster
 resources:
 - "@type": type.googleapis.com/envoy.config.cluster.v3.Cluster
@@ -88,7 +88,7 @@ resources:
   connect_timeout: 0.500s
 `
 
-const previewEndpoints = `# Endpoints that come and go.
+const previewEndpoints = `# Endpoints that are added and removed.
 type_url: type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment
 resources:
 - "@type": type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment

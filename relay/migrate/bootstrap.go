@@ -126,7 +126,7 @@ func (d *decoder) origin(f field) address {
 func (d *decoder) logging(f field) string {
 	d.inside(f, "log", "path", "level")
 	if p := f.value.get("path"); p != nil {
-		d.note(p.at, "log", "The log goes to standard error and not to "+strconv.Quote(p.text)+".")
+		d.note(p.at, "log", "The relay logs to standard error and not to "+strconv.Quote(p.text)+".")
 	}
 	l := f.value.get("level")
 	if l == nil {

@@ -62,7 +62,7 @@ func Translate(files ...File) (*Result, error) {
 		w.rules(*rules)
 	}
 	if boot == nil {
-		d.note(place{}, "", "No bootstrap file was given, so this configuration does not say where its origin is: set upstream.addresses, or run it with --upstream.")
+		d.note(place{}, "", "No bootstrap file was given, so this configuration has no control plane: set upstream.addresses, or run it with --upstream.")
 	}
 	if rules == nil {
 		d.note(place{}, "", "No file of rules was given, so clients of one cluster share a key.")

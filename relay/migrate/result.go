@@ -163,7 +163,7 @@ func (d *decoder) putIn(t *tree, re *regexp.Regexp) string {
 		}
 		group := groupNumber(name, re)
 		if group > 9 {
-			d.fail(t.at, "replace puts in group %d, expected none beyond the ninth", group)
+			d.fail(t.at, "replace uses group %d, expected at most the ninth", group)
 		}
 		if group >= 0 && group <= re.NumSubexp() {
 			fmt.Fprintf(&b, `\%d`, group)

@@ -68,7 +68,7 @@ func (w *writer) take(section string) (notes []note) {
 // head says what this is, and the notes that belong to no section that was written.
 func (w *writer) head(files []string) string {
 	var b strings.Builder
-	b.WriteString(comment("What xds-relay did with " + listed(files) + ", for xdsrelay. Written by 'xdsrelay migrate'; comments say what is different."))
+	b.WriteString(comment("The configuration for xdsrelay that matches " + listed(files) + " of xds-relay. Written by 'xdsrelay migrate'; comments describe what is different."))
 	for _, n := range w.notes {
 		b.WriteString("#\n" + comment(n.text))
 	}
@@ -92,7 +92,7 @@ func (w *writer) bootstrap(b *bootstrap) {
 		return
 	}
 	if !b.listen.loopback() {
-		w.note(b.listen.at, "listener", "Without TLS, as in xds-relay: whoever reaches the port can read the configuration of any client. See listener.tls.")
+		w.note(b.listen.at, "listener", "Without TLS, as in xds-relay: every process that can connect to the port can read the configuration of any client. See listener.tls.")
 	}
 	v2 := slices.ContainsFunc(w.types, isV2)
 	if v2 {
@@ -111,7 +111,7 @@ func (w *writer) bootstrap(b *bootstrap) {
 	w.section("upstream")
 	w.line("upstream:")
 	w.line("  addresses: [%s]", strconv.Quote(b.origin.String()))
-	w.line("  variant: sotw # what xds-relay spoke; delta costs less where the control plane has it")
+	w.line("  variant: sotw # as xds-relay; delta costs less where the control plane supports it")
 	w.cache(b)
 	if b.admin.set {
 		w.admin(b)
@@ -139,7 +139,7 @@ func (w *writer) cache(b *bootstrap) {
 func (w *writer) admin(b *bootstrap) {
 	a := b.admin
 	if !a.loopback() {
-		w.note(a.at, "admin", "The admin port shows every client and takes orders, so beyond loopback it takes TLS and a token (admin.tls, admin.token_file). "+
+		w.note(a.at, "admin", "The admin port shows every client and takes orders, so on other addresses than loopback it requires TLS and a token (admin.tls, admin.token_file). "+
 			"Here it is on loopback; metrics.address opens a port with metrics and health alone.")
 		a.host = "127.0.0.1"
 	}

@@ -97,7 +97,7 @@ func (w *writer) tellOfRivals(f ruleFile) {
 				if t := r.match.under(url); !t.known || t.value {
 					if hit++; hit == 2 {
 						w.note(r.at, "aggregation", "Fragment "+strconv.Itoa(i+1)+" has several rules that may match one request. xds-relay adds each of them to the key, "+
-							"although its documentation says that the first one decides; so does this configuration.")
+							"although by its documentation the first one decides; so does this configuration.")
 						break
 					}
 				}

@@ -44,7 +44,7 @@ Prometheus scrapes the metrics at ` + "`/metrics`" + ` of the admin port or of `
 
 No label has the name of a client, a key or a resource, so the number of time series depends only on the resource types in use. The exception is opt-in: ` + "`telemetry.top_keys`" + ` exports the keys with the most clients.
 
-Histograms have fixed buckets, which every Prometheus and every dashboard can read and add up over nodes. Unless a description says otherwise, the bounds of durations are 0.5 ms, 1, 2.5, 5, 10, 25, 50, 100, 250, 500 ms, 1 s, 2.5, 5, 10, 30 and 60 s. ` + "`OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION=base2_exponential_bucket_histogram`" + ` makes them exponential over OTLP.
+Histograms have fixed buckets, which every Prometheus and every dashboard can read and add up over nodes. Unless a description differs, the bounds of durations are 0.5 ms, 1, 2.5, 5, 10, 25, 50, 100, 250, 500 ms, 1 s, 2.5, 5, 10, 30 and 60 s. ` + "`OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION=base2_exponential_bucket_histogram`" + ` makes them exponential over OTLP.
 
 Points in time are Unix timestamps: ` + "`time() - xdsrelay_upstream_last_response_timestamp_seconds`" + ` is an age. Ratios are between 0 and 1.
 `

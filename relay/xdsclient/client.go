@@ -152,7 +152,7 @@ type Held struct {
 func Start(cfg Config) (*Client, error) {
 	switch {
 	case cfg.Variant.Method() == "":
-		return nil, fmt.Errorf("xdsclient: no service speaks %s", cfg.Variant)
+		return nil, fmt.Errorf("xdsclient: no service has the variant %s", cfg.Variant)
 	case cfg.Node == nil:
 		return nil, errors.New("xdsclient: a client needs a node")
 	case cfg.Addr == "" && cfg.Next == nil:

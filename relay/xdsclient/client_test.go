@@ -82,8 +82,8 @@ func TestBadConfig(t *testing.T) {
 		spoil func(*xdsclient.Config)
 		want  string
 	}{
-		"no such service":  {func(c *xdsclient.Config) { c.Variant.Service = "type.googleapis.com/none" }, "no service speaks sotw-com/none"},
-		"no SotW service":  {func(c *xdsclient.Config) { c.Variant.Service = xdsclient.VirtualHostType }, "no service speaks sotw-VirtualHost"},
+		"no such service":  {func(c *xdsclient.Config) { c.Variant.Service = "type.googleapis.com/none" }, "no service has the variant sotw-com/none"},
+		"no SotW service":  {func(c *xdsclient.Config) { c.Variant.Service = xdsclient.VirtualHostType }, "no service has the variant sotw-VirtualHost"},
 		"no node":          {func(c *xdsclient.Config) { c.Node = nil }, "needs a node"},
 		"no server":        {func(c *xdsclient.Config) { c.Addr = "" }, "needs the address of a server"},
 		"negative backoff": {func(c *xdsclient.Config) { c.Backoff = -1 }, "a backoff of -1ns is negative"},

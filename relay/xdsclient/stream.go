@@ -358,7 +358,7 @@ func (c *Client) checkLocked(s *session, f *Frame) *typeState {
 	case f.Nonce == "":
 		wrong = append(wrong, fmt.Sprintf("B5: no nonce in %s", f))
 	case s.nonces[f.Nonce]:
-		wrong = append(wrong, fmt.Sprintf("B5: nonce came before: %s", f))
+		wrong = append(wrong, fmt.Sprintf("B5: nonce was used before: %s", f))
 	}
 	s.nonces[f.Nonce] = true
 	t := c.types[f.TypeURL]

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrDown is the error of a call that was not made because Redis is unreachable.
-var ErrDown = errors.New("redis is out of reach")
+var ErrDown = errors.New("redis is unreachable")
 
 // State is the state of Redis.
 type State struct {
@@ -116,7 +116,7 @@ func (b *breaker) onStateChange(_ string, _, to gobreaker.State) {
 	} else if _, denied := deniedBy(b.last, b.prefix); denied {
 		b.logger.Warn("Redis rejects this node, which serves without it", append([]any{events.Key, events.RedisDenied}, b.attributes(b.last)...)...)
 	} else {
-		b.logger.Warn("Redis is out of reach; this node serves on without it", append([]any{events.Key, events.RedisLost}, b.attributes(b.last)...)...)
+		b.logger.Warn("Redis is unreachable; this node serves without it", append([]any{events.Key, events.RedisLost}, b.attributes(b.last)...)...)
 	}
 }
 

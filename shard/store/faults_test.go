@@ -48,15 +48,15 @@ func TestOutage(t *testing.T) {
 			fault.on(server)
 			until(t, s, "calls not to be made", isDown)
 			if st := s.State(); st.Up || st.Error == "" {
-				t.Errorf("out of reach, and the state is %+v", st)
+				t.Errorf("unreachable, and the state is %+v", st)
 			}
-			logged := log.count("out of reach")
+			logged := log.count("is unreachable")
 			for range 100 {
 				if _, err := s.Get(t.Context(), s.Name(store.TierHead, "a")); err == nil {
 					t.Error("a call succeeded")
 				}
 			}
-			if n := log.count("out of reach"); n != logged || n < 1 {
+			if n := log.count("is unreachable"); n != logged || n < 1 {
 				t.Errorf("logged %d times, and with more calls %d", logged, n)
 			}
 			fault.off(server)
@@ -64,7 +64,7 @@ func TestOutage(t *testing.T) {
 			if st := s.State(); !st.Up || st.Error != "" {
 				t.Errorf("back, and the state is %+v", st)
 			}
-			if n := log.count("is back"); n != log.count("out of reach") {
+			if n := log.count("is back"); n != log.count("is unreachable") {
 				t.Errorf("logged %d times that it is back:\n%s", n, log)
 			}
 			if log.count("event="+string(events.RedisLost)) != logged || log.count("event="+string(events.RedisBack)) != logged {

@@ -47,7 +47,7 @@ func (c *checker[S]) interests() {
 		}
 		s := &d.streams[w.stream]
 		if _, pending := s.changes[name]; w.state == unasked && !pending {
-			c.complain("%q is wanted, but nobody will ask for it", name)
+			c.complain("%q is wanted, but no stream will request it", name)
 		}
 		if _, listed := s.unanswered[name]; listed && !s.outdated && !d.Open(w, name) {
 			c.complain("%q was answered, but is listed as unanswered", name)

@@ -17,7 +17,7 @@ func (m *Machine[S, E, O, M]) Mutate() (mutants int, unnoticed []error) {
 			for _, c := range m.mutationsOf(was) {
 				mutants++
 				if m.Agrees(m.Table.With(e, i, c)) == nil {
-					unnoticed = append(unnoticed, fmt.Errorf("%s: %v while %v: %+v instead of %+v goes unnoticed", m.Table.Name, e, s, c, was))
+					unnoticed = append(unnoticed, fmt.Errorf("%s: %v while %v: %+v instead of %+v is not noticed", m.Table.Name, e, s, c, was))
 				}
 			}
 		}
