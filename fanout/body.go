@@ -37,6 +37,7 @@ type body struct {
 	withholds             bool                   // KeepRemoved holds removals back from another node
 	resources             int
 	errorsOnly            bool     // it has no resources; see located
+	replaced              bool     // it has something of a candidate
 	packing               *packing // nil if it is never compressed
 	only                  *place   // its place in the cache, if it was made for one client; otherwise nil
 	err                   error
@@ -83,6 +84,7 @@ type bodyKey struct {
 	quiet     bool
 	notesOnly bool
 	except    resource.Digest
+	view      uint64
 }
 
 // bodyLocked returns the answer to q, which all clients in the same position share. A body of a private
@@ -94,7 +96,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Qu
 	k := bodyKey{
 		subscription: h.Subscription, gen: h.Gen, since: q.Since,
 		form: s.form, keepRemoved: q.KeepRemoved, omitAssumed: q.OmitAssumed, rejected: q.Rejected, spared: q.Spared, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
-		known: h.Known, noted: s.noted(h), quiet: q.Quiet, notesOnly: q.NotesOnly,
+		known: h.Known, noted: s.noted(h), quiet: q.Quiet, notesOnly: q.NotesOnly, view: q.View.ID(),
 	}
 	if !q.At.IsZero() {
 		k.at = q.At.UnixNano()
@@ -155,7 +157,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		resources: len(c.Resources),
 	}
 	b.known, b.withdraws, b.withholds, b.failed = c.Known, c.Withdraws, c.Withholds, c.Failed
-	b.system = c.System
+	b.system, b.replaced = c.System, c.Replaced
 	switch {
 	case f.relay && (c.Derived || c.More || c.Withholds):
 		c.Version = ""

@@ -150,7 +150,7 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 			return conversation.Unknown
 		}
 		awaits := ts.awaits(h.Behind, now)
-		force, at, rest := ts.table.Reconcile(&ts.watcher, c.held)
+		force, at, rest := ts.table.Reconcile(&ts.watcher, s.seesLocked(ts), c.held)
 		if s.waitsForHeadLocked(ts, force != nil && awaits, h.Behind, now) {
 			return conversation.AwaitingHead
 		}
@@ -165,10 +165,10 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 		if s.waitsLocked(ts, now) {
 			return conversation.AwaitingAck
 		}
-		ts.compareArrived()
+		ts.compareArrived(s.seesLocked(ts))
 	}
 	if h.Known || h.WildcardKnown && !c.judged {
-		gone, rest, silent := ts.table.Gone(&ts.watcher, c.held)
+		gone, rest, silent := ts.table.Gone(&ts.watcher, s.seesLocked(ts), c.held)
 		ts.Force, c.held, c.judged = ts.Force.With(gone), rest, h.WildcardKnown
 		c.setSilent(silent, now)
 	}
@@ -205,12 +205,12 @@ func (ts *typeState) recallSilent(now time.Time) {
 }
 
 // compareArrived compares claims by name with what has arrived since the newest response, if the
-// client has accepted that.
-func (ts *typeState) compareArrived() {
+// client has accepted that. v is the view that it sees, if any.
+func (ts *typeState) compareArrived(v *cache.View) {
 	if ts.Sent != ts.Acked {
 		return
 	}
-	if force, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.Sent, ts.claims.held); ok {
+	if force, gen, rest, ok := ts.table.Arrived(&ts.watcher, v, ts.Sent, ts.claims.held); ok {
 		ts.Sent.Gen, ts.claims.held = gen, rest
 		ts.Force, ts.Acked = ts.Force.With(force), ts.Sent
 	}

@@ -36,6 +36,10 @@ type model struct {
 	salt  int
 	state map[string]map[string]proto.Message // by type URL and name
 	feed  *cache.Feed
+
+	// candidate is what canaries, by node id, see instead of some of state; nil for absent names.
+	candidate map[string]map[string]proto.Message
+	canaries  map[string]bool
 }
 
 func newModel(t xdstest.TB) *model {
@@ -108,6 +112,8 @@ func (m *model) change(typeURL string, set, remove, repeat []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.salt++
+	held := func(n string) bool { return m.replacesLocked(typeURL, n) }
+	set, remove = slices.DeleteFunc(slices.Clone(set), held), slices.DeleteFunc(slices.Clone(remove), held)
 	u := cache.Update{Type: resource.TypeOf(typeURL), Partial: true}
 	for _, n := range set {
 		m.state[typeURL][n] = xdstest.Synthetic(typeURL, n, m.salt)
@@ -129,6 +135,7 @@ func (m *model) change(typeURL string, set, remove, repeat []string) {
 // actor is one client of the property, and what it wants.
 type actor struct {
 	*xdstest.Auto
+	id      string
 	variant xdstest.Variant
 	model   *model
 	wants   map[string]map[string]bool // by type URL and name, "*" among them
@@ -186,8 +193,8 @@ func (a *actor) differences() (diff []string) {
 	a.model.mu.Lock()
 	defer a.model.mu.Unlock()
 	for url, wants := range a.wants {
-		held := a.Held(url)
-		for n, m := range a.model.state[url] {
+		held, state := a.Held(url), a.model.seenLocked(a.id, url)
+		for n, m := range state {
 			if h, ok := held[n]; (xdstest.Covers(wants, n) || wants["*"]) && (!ok || string(h.Body) != string(xdstest.Any(m).GetValue())) {
 				diff = append(diff, fmt.Sprintf("%s %q is missing or old", url, n))
 			}
@@ -195,7 +202,7 @@ func (a *actor) differences() (diff []string) {
 		for n := range held {
 			// D6: a SotW client of some types cannot be notified that a resource is gone.
 			mayKeep := !a.variant.Delta && !xdstest.FullState(url) && wants[n]
-			if (a.model.state[url][n] == nil || !xdstest.Covers(wants, n) && !wants["*"]) && !mayKeep {
+			if (state[n] == nil || !xdstest.Covers(wants, n) && !wants["*"]) && !mayKeep {
 				diff = append(diff, fmt.Sprintf("%s %q should be gone", url, n))
 			}
 		}

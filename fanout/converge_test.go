@@ -121,10 +121,10 @@ func drawActors(t *rapid.T, w *world, models map[string]*model) (actors []*actor
 	}
 	for i := range rapid.IntRange(2, 4).Draw(t, "clients") {
 		key := rapid.SampledFrom(slices.Sorted(maps.Keys(models))).Draw(t, "key")
-		a := &actor{variant: rapid.SampledFrom(all).Draw(t, "variant"), model: models[key], gate: xdstest.NewGate()}
+		a := &actor{id: fmt.Sprint("client-", i), variant: rapid.SampledFrom(all).Draw(t, "variant"), model: models[key], gate: xdstest.NewGate()}
 		a.wants = map[string]map[string]bool{}
 		a.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
-			Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option(), a.gate.Option()}, Variant: a.variant, Node: xdstest.Node(fmt.Sprint("client-", i), key),
+			Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option(), a.gate.Option()}, Variant: a.variant, Node: xdstest.Node(a.id, key),
 			Overdue:  func() int { return int(a.overdue.Load()) },
 			Trusting: rapid.Bool().Draw(t, "trusting"),
 			Nack: func(*xdstest.Frame) string {
@@ -194,7 +194,7 @@ func step(t *rapid.T, models map[string]*model, actors []*actor, calm pace) {
 		a.nacking.Store(true)
 		a.nacked = true
 		for n := range a.wants[url] {
-			if before := a.Stats().Nacks; reads && n != "*" && !xdstest.IsGlob(n) {
+			if before := a.Stats().Nacks; reads && n != "*" && !xdstest.IsGlob(n) && !a.model.replaces(url, n) {
 				a.model.change(url, []string{n}, nil, nil)
 				a.WaitFor(t, "something to reject", func() bool { return a.Stats().Nacks > before })
 			}

@@ -66,6 +66,7 @@ func (s *stream) stop(err error) (pause time.Duration, reason error) {
 	s.mu.Lock()
 	answered := s.nonces > 0 && s.tier == nil
 	s.ended = true
+	s.lostLocked(why, time.Now())
 	s.disconnectedLocked(why, text)
 	s.unlock()
 	if err != nil && answered {

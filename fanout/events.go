@@ -131,6 +131,7 @@ func (s *stream) rejectedEventLocked(ts *typeState, now time.Time, late bool) {
 func (s *stream) rejectedLateLocked(ts *typeState, r *resource.Request) {
 	if now := time.Now(); ts.rejectedLate(r, s.why, now) {
 		s.rejectedEventLocked(ts, now, true)
+		s.answeredLocked(ts, Rejected, now)
 	}
 }
 

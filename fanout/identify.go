@@ -110,6 +110,7 @@ func (s *stream) identify(raw []byte) error {
 	s.mu.Lock()
 	s.group, s.gzip, s.journal = g, gzip, events
 	s.connectedLocked(time.Now())
+	s.seeLocked(true)
 	s.disarmLocked()
 	s.mu.Unlock()
 	if s.srv.ruleSets.Load() != set {

@@ -45,6 +45,13 @@ func (f form) ask(q cache.Query, h cache.SubscriptionState, now time.Time) cache
 	return q
 }
 
+// askLocked completes a query with the form of the answer and what the client sees of the type.
+func (s *stream) askLocked(ts *typeState, q cache.Query, h cache.SubscriptionState, now time.Time) cache.Query {
+	q = s.ask(q, h, now)
+	q.View = s.seesLocked(ts)
+	return q
+}
+
 // stepOf returns how long clients share a body with lifetimes: at most a second, and little
 // compared to the shortest lifetime.
 func stepOf(left time.Duration) time.Duration {
@@ -64,7 +71,7 @@ func (s *stream) notesLocked(ts *typeState, h cache.SubscriptionState, now time.
 	}
 	since := ts.Acked
 	since.Noted = ts.Sent.Noted
-	q = s.ask(cache.Query{
+	q = s.askLocked(ts, cache.Query{
 		Since: since, NotesOnly: true, Except: ts.ForceUnacked.With(ts.Force).With(ts.ResendUnacked), Limit: s.srv.bodyLimit(),
 	}, h, now)
 	if b = s.bodyLocked(ts, h, q); b.data == nil {

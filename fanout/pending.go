@@ -39,7 +39,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		}
 		return q, nil
 	}
-	q = s.ask(ts.news(s.form, s.srv.bodyLimit()), h, now)
+	q = s.askLocked(ts, ts.news(s.form, s.srv.bodyLimit()), h, now)
 	q.Spared = !s.relay && h.Spares(q.Since, s.srv.timeOf(s.since))
 	q.OmitAssumed = ts.claimsAssumed()
 	switch next.Act {
@@ -171,7 +171,7 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 		return q, nil
 	}
 	h := ts.table.State(&ts.watcher)
-	q = s.ask(cache.Query{Since: ts.Sent, Force: ts.OnDemand, Only: true, Limit: s.srv.bodyLimit()}, h, time.Now())
+	q = s.askLocked(ts, cache.Query{Since: ts.Sent, Force: ts.OnDemand, Only: true, Limit: s.srv.bodyLimit()}, h, time.Now())
 	b = s.bodyLocked(ts, h, q)
 	if b.data == nil {
 		return q, nil

@@ -190,6 +190,7 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 		again := ts.nack != nil
 		s.unacked -= ts.rejected(s.why, now)
 		s.rejectedEventLocked(ts, now, false)
+		s.answeredLocked(ts, Rejected, now)
 		ts.metrics.nack()
 		ctx := s.refusedLocked(ts, ts.Acked.Gen, ts.Sent.Gen, ts.nack.Message, now)
 		if !again {
@@ -200,6 +201,9 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	took, before := ts.sentAt.before(s.srv.stamp(now)), ts.Acked.Gen
 	s.unacked -= ts.accepted()
 	s.journal.Answer(now, ts.table.Type, journal.Accepted)
+	if ts.Acked == ts.Sent && !ts.IsRejected() {
+		s.answeredLocked(ts, Accepted, now)
+	}
 	ts.metrics.ack(s.acceptedLocked(ts, before, ts.Acked.Gen, now), took)
 	return accepted
 }

@@ -148,6 +148,8 @@ type Server struct {
 	lines         [codes.Unauthenticated + 1]limit.Lines // per code; see refused
 	oversizeLines limit.Lines                            // see oversize
 
+	candidates candidates
+
 	mu sync.Mutex
 	// Guarded by mu.
 	streams   map[*stream]struct{}

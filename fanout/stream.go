@@ -63,6 +63,8 @@ type stream struct {
 	warming *cache.Names
 	back    *comeback // nil for a client that holds nothing
 	journal journal.Journal
+	// candidate is what the client sees instead of the tables' content; nil for most clients.
+	candidate *cache.Candidate
 }
 
 // open admits the stream of a call.

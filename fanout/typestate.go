@@ -20,8 +20,10 @@ type typeState struct {
 	version string // of the newest response; empty before the first
 	sentAt  stamp
 	private bool // the table belongs to the stream alone (K17)
-	paced   bool // the client agrees to be woken late; see paceLocked
-	stands  standing
+	// exposure is what the client was sent of the stream's candidate.
+	exposure Exposure
+	paced    bool // the client agrees to be woken late; see paceLocked
+	stands   standing
 	// waits is the reason of the wait that the journal has last; see waitChangedLocked.
 	waits conversation.Reason
 	// since is the time since which the client is in the state that stands has. seen is the newest

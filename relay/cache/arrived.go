@@ -9,8 +9,8 @@ import (
 // position (B37). If the client turns out to have some of it, Arrived returns the names that
 // changed since and that the client must be sent; the client then counts as being at gen, except
 // for removals. Otherwise ok is false, and nothing changes. rest are the claims about names that
-// are still unknown, or that are wrong.
-func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (send *Names, gen uint64, rest []resource.Held, ok bool) {
+// are still unknown, or that are wrong. v, which may be nil, is the view that the client sees.
+func (t *Table) Arrived(w *Watcher, v *View, since Position, claims []resource.Held) (send *Names, gen uint64, rest []resource.Held, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := w.sub
@@ -19,7 +19,7 @@ func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (sen
 	}
 	has := make(map[*table.Entry]struct{})
 	for _, c := range claims {
-		if e := t.store.Get(c.Name); e != nil {
+		if e := t.entryLocked(v, c.Name); e != nil {
 			if there, changed := s.seesLocked(e); there && changed > since.Gen && e.Res.Version == c.Version {
 				has[e] = struct{}{}
 				continue
@@ -31,7 +31,7 @@ func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (sen
 		return nil, 0, claims, false
 	}
 	var names []string
-	p := picker{table: t, sub: s, query: Query{Since: since, KeepRemoved: true}, out: &Changes{}}
+	p := picker{table: t, sub: s, query: Query{Since: since, KeepRemoved: true, View: v}, out: &Changes{}}
 	seen := make(map[*table.Entry]struct{})
 	p.eachSince(func(e *table.Entry) {
 		if _, twice := seen[e]; twice {
@@ -42,5 +42,5 @@ func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (sen
 			names = append(names, e.Name)
 		}
 	})
-	return NewNames(names), s.gen, rest, true
+	return NewNames(names), v.reaches(s.gen), rest, true
 }

@@ -94,14 +94,14 @@ func TestAssumedByTheOwner(t *testing.T) {
 	w.feed.Apply(Update{Type: endpoints, Removed: []string{"a"}, Differences: true, Mirror: true, Partial: true})
 	expectSees(t, c, "-a")
 	claims := []resource.Held{{Name: "a", Version: "1"}}
-	if send, _, rest := c.table.Reconcile(&c.w, claims); send != nil && send.Len() > 0 || len(rest) != 1 {
+	if send, _, rest := c.table.Reconcile(&c.w, nil, claims); send != nil && send.Len() > 0 || len(rest) != 1 {
 		t.Errorf("sent %v, %v left", send, rest)
 	}
-	if gone, rest, _ := c.table.Gone(&c.w, claims); gone != nil || len(rest) != 1 {
+	if gone, rest, _ := c.table.Gone(&c.w, nil, claims); gone != nil || len(rest) != 1 {
 		t.Errorf("%v is gone, and %v left", gone, rest)
 	}
 	w.feed.Apply(Update{Type: endpoints, Differences: true, Mirror: true})
-	if gone, rest, _ := c.table.Gone(&c.w, claims); gone == nil || len(rest) != 0 {
+	if gone, rest, _ := c.table.Gone(&c.w, nil, claims); gone == nil || len(rest) != 0 {
 		t.Errorf("after the answer %v is gone, and %v left", gone, rest)
 	}
 }

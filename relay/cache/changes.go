@@ -62,6 +62,8 @@ type Query struct {
 	// except for the names in Except.
 	NotesOnly bool
 	Except    *Names
+	// View replaces some names of the table; nil for most clients.
+	View *View
 }
 
 // Changes is the answer to a Query.
@@ -117,6 +119,8 @@ type Changes struct {
 	Known bool
 	// Newest is the generation of the table's content, whether sent or left to further parts.
 	Newest uint64
+	// Replaced says that it has something of the view, see [Query], that the table has not.
+	Replaced bool
 }
 
 // Empty reports whether there is nothing to send.
@@ -148,7 +152,7 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 		return Changes{To: q.Since}, loose, nil
 	}
 	// A client that had another subscription before may be further.
-	gen := max(s.gen, q.Since.Gen)
+	gen := max(q.View.reaches(s.gen), q.Since.Gen)
 	c = Changes{To: Position{gen, gen, q.Since.Noted}, Newest: gen, Source: t.sourceLocked(s)}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
@@ -257,29 +261,39 @@ func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
 	return s.digest, s.live
 }
 
-// versionLocked is the version of all that s sees (D7): the control plane's own if that is exactly
-// what it sent, otherwise a digest. leftover are resources that s still sees although the table has
-// removed them.
-func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (version string, derived bool) {
-	digest, live := t.sumLocked(s)
-	if by := t.onlyStreamLocked(s); by != Nobody && t.streams[by].version != "" && leftover == (resource.Digest{}) {
-		if has := t.store.Sum(by); live == has.Live && digest == has.Digest {
-			return t.streams[by].version, false
+// versionLocked is the version of all that s sees in a view (D7): the control plane's own if that is
+// exactly what it sent, otherwise a digest. leftover are resources that s still sees although they are
+// removed.
+func (t *Table) versionLocked(s *Subscription, v *View, leftover resource.Digest) (version string, derived bool) {
+	digest, live := t.sumInLocked(s, v)
+	if leftover == (resource.Digest{}) {
+		if at := t.stampLocked(s, v); at.Version != "" && live == at.Live && digest == at.Digest {
+			return at.Version, false
 		}
 	}
 	return digest.Add(leftover).Hex(), true
 }
 
-// systemLocked is a delta control plane's version of exactly what s sees; empty if s sees less, or
-// what several have sent.
-func (t *Table) systemLocked(s *Subscription) (none resource.SystemVersion) {
-	by := t.onlyStreamLocked(s)
-	if by == Nobody {
+// systemLocked is a delta control plane's version of exactly what s sees in a view; empty if s sees
+// less, or what several have sent.
+func (t *Table) systemLocked(s *Subscription, v *View) (none resource.SystemVersion) {
+	at := t.stampLocked(s, v)
+	if digest, live := t.sumInLocked(s, v); live != at.Live || digest != at.Digest {
 		return none
+	}
+	return at.System
+}
+
+// stampLocked is the version that the only control plane of s gives to what it serves; the zero value
+// if there are several.
+func (t *Table) stampLocked(s *Subscription, v *View) (none Stamp) {
+	by := t.onlyStreamLocked(s)
+	switch {
+	case by == Nobody:
+		return none
+	case v != nil:
+		return v.origin
 	}
 	has := t.store.Sum(by)
-	if digest, live := t.sumLocked(s); live != has.Live || digest != has.Digest {
-		return none
-	}
-	return t.systemVersionLocked(by)
+	return Stamp{Digest: has.Digest, Live: has.Live, Version: t.streams[by].version, System: t.systemVersionLocked(by)}
 }

@@ -495,7 +495,7 @@ func TestClaimsOfOldChildren(t *testing.T) {
 		all(listeners)
 		for typ, of := range map[string]*client{"clusters": c, "endpoints": e} {
 			sent, rest := of.reconcile(t, []resource.Held{{Name: "b", Version: "1"}})
-			gone, _, _ := of.table.Gone(&of.w, rest)
+			gone, _, _ := of.table.Gone(&of.w, nil, rest)
 			if !slices.Contains(sent, "-b") && gone == nil {
 				t.Errorf("%s: b stays, expected neither it nor its endpoints to stay: %v, %v", typ, sent, rest)
 			}
@@ -528,7 +528,7 @@ func TestClaimsOfChildren(t *testing.T) {
 				w.remove(endpoints, "a", "b", "d")
 				sent, rest := c.reconcile(t, []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}, {Name: "d", Version: "1"}})
 				equal(t, "told at once", sent, []string{"-d"})
-				gone, rest, _ := c.table.Gone(&c.w, rest)
+				gone, rest, _ := c.table.Gone(&c.w, nil, rest)
 				if gone != nil || len(rest) != 2 {
 					t.Fatalf("%v have gone, and %v are open; expected a and b to be open", gone, rest)
 				}
@@ -537,7 +537,7 @@ func TestClaimsOfChildren(t *testing.T) {
 				if !w.woke()[c.w.sub] {
 					t.Fatal("nobody judges again what was left open")
 				}
-				if gone, rest, _ = c.table.Gone(&c.w, rest); tc.open != (len(rest) == 2) || tc.open != (gone == nil) {
+				if gone, rest, _ = c.table.Gone(&c.w, nil, rest); tc.open != (len(rest) == 2) || tc.open != (gone == nil) {
 					t.Errorf("%v have gone, and %v are open; expected them to be open: %t", gone, rest, tc.open)
 				}
 			})
@@ -578,7 +578,7 @@ func TestClaimsOfUnknownClusters(t *testing.T) {
 				*client
 				left []resource.Held
 			}{{c, clustersLeft}, {e, endpointsLeft}} {
-				gone, rest, _ := c.table.Gone(&c.w, c.left)
+				gone, rest, _ := c.table.Gone(&c.w, nil, c.left)
 				if over != (gone != nil) || over != (len(rest) == 0) {
 					t.Errorf("%s: %v have gone, and %v are open; the hold is over: %t", c.table.Type.URL, gone, rest, over)
 				}

@@ -34,7 +34,7 @@ func TestClaimsAgainstSilence(t *testing.T) {
 				tc.after(w)
 			}
 			expectSees(t, c, "-a")
-			if gone, rest, _ := c.table.Gone(&c.w, []resource.Held{{Name: "a", Version: "1"}}); tc.open != (gone == nil) || tc.open != (len(rest) == 1) {
+			if gone, rest, _ := c.table.Gone(&c.w, nil, []resource.Held{{Name: "a", Version: "1"}}); tc.open != (gone == nil) || tc.open != (len(rest) == 1) {
 				t.Errorf("%v have gone, and %v are open; expected them to be open: %t", gone, rest, tc.open)
 			}
 		})

@@ -128,20 +128,20 @@ func TestClaimsBelowGlobs(t *testing.T) {
 	claims := []resource.Held{
 		{Name: leds + "a/old?", Version: "1"}, {Name: leds + "a/%67one", Version: "1"}, {Name: leds + "a/same", Version: "1"}, {Name: leds + "b/else", Version: "1"},
 	}
-	send, _, rest := c.table.Reconcile(&c.w, claims)
+	send, _, rest := c.table.Reconcile(&c.w, nil, claims)
 	equal(t, "not covered", send.list(), []string{leds + "b/else"})
 	equal(t, "left open", len(rest), 3)
-	gone, rest, _ := c.table.Gone(&c.w, rest)
+	gone, rest, _ := c.table.Gone(&c.w, nil, rest)
 	equal(t, "gone before the answer", gone.Len(), 0)
 	equal(t, "still open", len(rest), 3)
 	equal(t, "known", c.head().Known, false)
 	w.feed.TakeDemand(true, false)
 	w.apply(localities, versioned(leds+"a/old", "new", "2"), versioned(leds+"a/same", "same", "1"))
 	equal(t, "known", c.head().Known, true)
-	gone, rest, _ = c.table.Gone(&c.w, rest)
+	gone, rest, _ = c.table.Gone(&c.w, nil, rest)
 	equal(t, "gone", gone.list(), []string{leds + "a/gone"})
 	equal(t, "open in the end", len(rest), 0)
-	send, _, rest = c.table.Reconcile(&c.w, claims)
+	send, _, rest = c.table.Reconcile(&c.w, nil, claims)
 	equal(t, "to tell", send.list(), []string{leds + "a/gone", leds + "a/old", leds + "b/else"})
 	equal(t, "left open", len(rest), 0)
 }
@@ -154,7 +154,7 @@ func TestClaimsThatAreCoveredLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, Config{})
 			c := w.client(localities, false, leds+"b")
-			send, at, rest := c.table.Reconcile(&c.w, []resource.Held{{Name: leds + "a/x", Version: "1"}})
+			send, at, rest := c.table.Reconcile(&c.w, nil, []resource.Held{{Name: leds + "a/x", Version: "1"}})
 			equal(t, "not covered", send.list(), []string{leds + "a/x"})
 			equal(t, "left open", len(rest), 0)
 			c.table.Edit(&c.w, join)
@@ -163,12 +163,12 @@ func TestClaimsThatAreCoveredLater(t *testing.T) {
 			expect(t, got)
 			equal(t, "unjudged", got.Unjudged.list(), []string{leds + "a/x"})
 			claims := []resource.Held{{Name: leds + "a/x"}}
-			gone, rest, _ := c.table.Gone(&c.w, claims)
+			gone, rest, _ := c.table.Gone(&c.w, nil, claims)
 			equal(t, "gone before the answer", gone.Len(), 0)
 			equal(t, "still open", len(rest), 1)
 			w.feed.TakeDemand(true, false)
 			w.apply(localities, res(leds+"a/y", "1"))
-			gone, rest, _ = c.table.Gone(&c.w, claims)
+			gone, rest, _ = c.table.Gone(&c.w, nil, claims)
 			equal(t, "gone", gone.list(), []string{leds + "a/x"})
 			equal(t, "open in the end", len(rest), 0)
 			got = c.ask(t, Query{Force: gone})

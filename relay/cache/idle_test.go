@@ -203,11 +203,11 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 
 		var rests [][]resource.Held
 		for _, c := range []*client{named, all} {
-			send, _, rest := c.table.Reconcile(&c.w, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}})
+			send, _, rest := c.table.Reconcile(&c.w, nil, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}})
 			if c == named && !slices.Equal(send.List, []string{"b"}) || c == all && send != nil {
 				t.Errorf("told of %v, legs %+v", send, c.table.streams)
 			}
-			if gone, _, _ := c.table.Gone(&c.w, rest); gone != nil {
+			if gone, _, _ := c.table.Gone(&c.w, nil, rest); gone != nil {
 				t.Errorf("%v is gone", gone.List)
 			}
 			rests = append(rests, rest)
@@ -216,10 +216,10 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 		w.feed.TakeDemand(true, false)
 		w.apply(endpoints, res("b", "1"))
 		w.apply(clusters, res("a", "1"))
-		if gone, rest, _ := named.table.Gone(&named.w, rests[0]); gone == nil || !slices.Equal(gone.List, []string{"a"}) || rest != nil {
+		if gone, rest, _ := named.table.Gone(&named.w, nil, rests[0]); gone == nil || !slices.Equal(gone.List, []string{"a"}) || rest != nil {
 			t.Errorf("of %v, %v is gone, and %v left", rests[0], gone, rest)
 		}
-		if gone, rest, _ := all.table.Gone(&all.w, rests[1]); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
+		if gone, rest, _ := all.table.Gone(&all.w, nil, rests[1]); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
 			t.Errorf("of %v, %v is gone, and %v left", rests[1], gone, rest)
 		}
 	})
@@ -242,19 +242,19 @@ func TestSilenceEndsDoubt(t *testing.T) {
 		pass(time.Hour)
 
 		claims := []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}}
-		if send, _, rest := c.table.Reconcile(&c.w, claims); send != nil && send.Len() > 0 || len(rest) != 2 {
+		if send, _, rest := c.table.Reconcile(&c.w, nil, claims); send != nil && send.Len() > 0 || len(rest) != 2 {
 			t.Errorf("before the origin is known to have nothing: told of %v, %v left", send, rest)
 		}
 		if missing := w.feed.Missing(endpoints, []string{"a", "b"}); !slices.Equal(missing, []string{"a", "b"}) {
 			t.Errorf("what may still come is %v", missing)
 		}
 		w.feed.Absent(endpoints, []string{"a"})
-		gone, rest, _ := c.table.Gone(&c.w, claims)
+		gone, rest, _ := c.table.Gone(&c.w, nil, claims)
 		if gone == nil || !slices.Equal(gone.List, []string{"a"}) || len(rest) != 1 || rest[0].Name != "b" {
 			t.Errorf("%v is gone, and %v left", gone, rest)
 		}
 		w.feed.Absent(endpoints, []string{"b"})
-		if gone, rest, _ = c.table.Gone(&c.w, rest); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
+		if gone, rest, _ = c.table.Gone(&c.w, nil, rest); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
 			t.Errorf("%v is gone, and %v left", gone, rest)
 		}
 	})

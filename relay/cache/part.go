@@ -132,7 +132,7 @@ func (p *part) pickRefreshed() {
 func (p *part) addNamed(name string, limit uint64) (exists bool) {
 	var rs []*resource.Resource
 	size := 0
-	p.table.store.EachOf(name, func(e *table.Entry) {
+	p.eachOf(name, func(e *table.Entry) {
 		there, gen := p.look(e)
 		if (!there || !e.GoesBy(name)) && !p.uncacheableForPeer(e) {
 			return

@@ -31,10 +31,21 @@ func (p *picker) pickSince() {
 	}
 }
 
-// eachSince calls f for each entry that changed since the position, and maybe for others: it walks
-// the table from the newest change back to the position, or the names of the subscription if these
-// are fewer. It reports whether it went from the newest to the oldest.
+// eachSince calls f for each entry that changed since the position, and maybe for others. It reports
+// whether it went from the newest to the oldest.
 func (p *picker) eachSince(f func(*table.Entry)) (inOrder bool) {
+	v := p.query.View
+	if v == nil {
+		return p.eachStored(f)
+	}
+	p.eachStored(v.without(f))
+	v.each(f)
+	return false
+}
+
+// eachStored is eachSince without a view: it walks the table from the newest change back to the
+// position, or the names of the subscription if these are fewer.
+func (p *picker) eachStored(f func(*table.Entry)) (inOrder bool) {
 	oldest := min(p.query.Since.Gen, p.query.Since.Removed)
 	if p.query.KeepRemoved {
 		oldest = p.query.Since.Gen
@@ -114,7 +125,7 @@ func (p *picker) mustRemove(e *table.Entry) bool {
 	if p.query.KeepRemoved || there || e.Denied || p.void(e) || p.query.OmitAssumed && p.table.isAssumedLocked(e.Name) {
 		return false
 	}
-	return gen > since.Removed || gen > since.Gen && p.table.missesLocked(p.sub, e)
+	return gen > since.Removed || gen > since.Gen && (p.table.missesLocked(p.sub, e) || p.query.View.replaces(e.Name) && p.sub.meansLocked(e))
 }
 
 // withholds reports whether there are removals since the position that KeepRemoved holds back.
@@ -190,7 +201,7 @@ func (p *picker) leftOut() (yes bool) {
 // addNamed adds the resources that have name, as far as the subscription covers them and they are
 // not added yet. It reports whether there are any.
 func (p *picker) addNamed(name string, have map[string]struct{}) (exists bool) {
-	p.table.store.EachOf(name, func(e *table.Entry) {
+	p.eachOf(name, func(e *table.Entry) {
 		if there, _ := p.sub.seesLocked(e); (!there || !e.GoesBy(name)) && !p.uncacheableForPeer(e) {
 			return
 		}
@@ -203,9 +214,21 @@ func (p *picker) addNamed(name string, have map[string]struct{}) (exists bool) {
 	return exists
 }
 
+// eachOf calls f for the entries that clients may know by name.
+func (p *picker) eachOf(name string, f func(*table.Entry)) {
+	if e := p.query.View.get(name); e != nil {
+		f(e)
+		return
+	}
+	p.table.store.EachOf(name, f)
+}
+
 // gone reports whether it is known that name does not exist, or that the subscription does not
 // cover it.
 func (p *picker) gone(name string) bool {
+	if p.query.View.replaces(name) {
+		return true
+	}
 	t, s := p.table, p.sub
 	e := t.store.Get(name)
 	_, named := s.names[name]
@@ -245,14 +268,22 @@ func (p *picker) unjudged(name string) bool {
 // pickWhole replaces what was picked by everything that the subscription sees.
 func (p *picker) pickWhole() {
 	p.out.Resources, p.loose.all = p.out.Resources[:0], 0
+	pick, v := p.pickState, p.query.View
+	if v != nil {
+		pick = v.without(pick)
+	}
 	if p.sub.key.wildcard {
 		for e := p.table.store.Oldest(); e != nil; e = e.Newer() {
-			p.pickState(e)
+			pick(e)
 		}
-		return
+	} else {
+		p.table.eachNamedLocked(p.sub, pick)
+		p.loose.all = len(p.out.Resources)
 	}
-	p.table.eachNamedLocked(p.sub, p.pickState)
-	p.loose.all = len(p.out.Resources)
+	if v != nil {
+		v.each(p.pickState)
+		p.loose.all = len(p.out.Resources)
+	}
 }
 
 // pickState adds the resource of e, or the one before a removal that is held back.
@@ -267,7 +298,7 @@ func (p *picker) pickState(e *table.Entry) {
 		was = e.Res // it left the wildcard set (D11)
 	}
 	switch {
-	case was == nil || gen <= p.query.Since.Removed:
+	case was == nil || gen <= p.query.Since.Removed && !p.leaves(e):
 	case p.query.KeepRemoved:
 		p.out.Resources = append(p.out.Resources, was)
 		p.leftover = p.leftover.Add(was.Member())
@@ -276,11 +307,24 @@ func (p *picker) pickState(e *table.Entry) {
 	}
 }
 
+// leaves reports whether e is the absence of a resource that the client sees before it enters the view.
+func (p *picker) leaves(e *table.Entry) bool {
+	if e.Res != nil || !p.query.Force.has(e.Name) || !p.query.View.replaces(e.Name) {
+		return false
+	}
+	was := p.table.store.Get(e.Name)
+	return was != nil && p.sub.seesNowLocked(was)
+}
+
 // finish completes an answer once everything is picked.
 func (p *picker) finish() {
 	p.pickLifetimes()
-	p.out.Version, p.out.Derived = p.table.versionLocked(p.sub, p.leftover)
+	p.out.Version, p.out.Derived = p.table.versionLocked(p.sub, p.query.View, p.leftover)
 	p.out.System = p.system()
+	if v := p.query.View; v != nil {
+		of := func(r *resource.Resource) bool { return v.replaces(r.Key) }
+		p.out.Replaced = slices.ContainsFunc(p.out.Resources, of) || slices.ContainsFunc(p.out.Removed, v.replaces)
+	}
 }
 
 // system is a delta control plane's version of exactly what the client has after the answer; empty
@@ -290,7 +334,7 @@ func (p *picker) system() (none resource.SystemVersion) {
 	if out.More || q.Only || q.NotesOnly || out.Withheld != nil {
 		return none
 	}
-	system := p.table.systemLocked(p.sub)
+	system := p.table.systemLocked(p.sub, p.query.View)
 	if system.Version == "" || q.KeepRemoved && p.withholds() {
 		return none
 	}

@@ -160,7 +160,7 @@ func (p *picker) hears(r *notes.Problem) bool {
 
 // has reports whether the client sees a resource with that name.
 func (p *picker) has(name string) (yes bool) {
-	p.table.store.EachOf(name, func(e *table.Entry) {
+	p.eachOf(name, func(e *table.Entry) {
 		there, _ := p.sub.seesLocked(e)
 		yes = yes || there && e.GoesBy(name)
 	})

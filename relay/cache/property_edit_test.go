@@ -131,7 +131,7 @@ func (m *machine) reconnect(t *rapid.T) {
 			c.held[n] = r2 // a client cannot distinguish them
 		}
 	}
-	c.force, c.at, c.claims = m.table.Reconcile(&c.w, claims)
+	c.force, c.at, c.claims = m.table.Reconcile(&c.w, nil, claims)
 	for _, rest := range c.claims {
 		if !m.unknownTo(&c.sub, rest.Name) {
 			t.Fatalf("%q is known, but its claim was not judged", rest.Name)

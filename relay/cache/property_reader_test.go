@@ -87,7 +87,7 @@ func (m *machine) demand(t *rapid.T) {
 
 // settle sends a client the result of its claims.
 func (m *machine) settle(c *reader) {
-	gone, rest, _ := m.table.Gone(&c.w, c.claims)
+	gone, rest, _ := m.table.Gone(&c.w, nil, c.claims)
 	c.force, c.claims = c.force.With(gone), rest
 }
 

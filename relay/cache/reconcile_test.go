@@ -18,7 +18,7 @@ func claims(pairs ...string) (out []resource.Held) {
 
 func (c *client) reconcile(t *testing.T, held []resource.Held) (sent []string, rest []resource.Held) {
 	t.Helper()
-	send, at, rest := c.table.Reconcile(&c.w, held)
+	send, at, rest := c.table.Reconcile(&c.w, nil, held)
 	c.at = at
 	return said(c.ask(t, Query{Force: send})), rest
 }
@@ -56,15 +56,15 @@ func TestReconnectBeforeTheOrigin(t *testing.T) {
 	_, namedRest := named.reconcile(t, claims("a", "1"))
 	w.feed.TakeDemand(true, false)
 	w.apply(clusters, versioned("b", "1", "1"))
-	gone, open, _ := c.table.Gone(&c.w, rest)
+	gone, open, _ := c.table.Gone(&c.w, nil, rest)
 	expect(t, c.ask(t, Query{Force: gone}), "b", "-a")
 	if len(open) > 0 {
 		t.Fatalf("still open: %v", open)
 	}
-	if gone, open, silent := named.table.Gone(&named.w, namedRest); gone != nil || len(open) > 0 || len(silent) != len(namedRest) { // C11: silence is no deletion
+	if gone, open, silent := named.table.Gone(&named.w, nil, namedRest); gone != nil || len(open) > 0 || len(silent) != len(namedRest) { // C11: silence is no deletion
 		t.Fatalf("gone %v, still open: %v", gone, open)
 	}
-	if send, at, rest := c.table.Reconcile(&Watcher{}, claims("a", "1")); send != nil || at != Start || len(rest) != 1 {
+	if send, at, rest := c.table.Reconcile(&Watcher{}, nil, claims("a", "1")); send != nil || at != Start || len(rest) != 1 {
 		t.Fatalf("%v, %v, %v without a subscription", send, at, rest)
 	}
 }
@@ -111,9 +111,9 @@ func TestReconcileEither(t *testing.T) {
 		for _, n := range rapid.SliceOf(rapid.SampledFrom(names)).Draw(t, "claimed") {
 			claimed = append(claimed, resource.Held{Name: n, Version: rapid.SampledFrom([]string{"1", "1", "1", "2"}).Draw(t, "version")})
 		}
-		send, at, rest := c.table.Reconcile(&c.w, claimed)
+		send, at, rest := c.table.Reconcile(&c.w, nil, claimed)
 		// A claim of a name that nobody knows keeps it from being found by the sum.
-		slow, slowAt, slowRest := c.table.Reconcile(&c.w, append(claims("nobody", "1"), claimed...))
+		slow, slowAt, slowRest := c.table.Reconcile(&c.w, nil, append(claims("nobody", "1"), claimed...))
 		slow = slow.Without([]string{"nobody"})
 		slowRest = slices.DeleteFunc(slowRest, func(h resource.Held) bool { return h.Name == "nobody" })
 		sort := func(n *Names) []string { return slices.Sorted(slices.Values(n.list())) }

@@ -84,7 +84,7 @@ func TestSleptAndSilent(t *testing.T) {
 					w.feed.Doubt()
 				}
 				gone := func() (names []string) {
-					if n, _, _ := c.table.Gone(&c.w, []resource.Held{{Name: "b", Version: "1"}}); n != nil {
+					if n, _, _ := c.table.Gone(&c.w, nil, []resource.Held{{Name: "b", Version: "1"}}); n != nil {
 						names = n.List
 					}
 					return names

@@ -89,16 +89,18 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 // names that must be sent, because they changed, are new to the client, or are removed; the
 // position from which the client then follows, which is before all notes; and the claims about
 // names of which nothing is known yet, in canonical form. There may be very many names, so it is
-// done in steps: concurrent changes are after that position, so the client gets them in any case.
-func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (send *Names, at Position, rest []resource.Held) {
+// done in steps: concurrent changes are after that position, so the client gets them in any case. v,
+// which may be nil, is the view that the client should see.
+func (t *Table) Reconcile(w *Watcher, v *View, claims []resource.Held) (send *Names, at Position, rest []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
 	if s == nil {
 		t.mu.RUnlock()
 		return nil, Start, claims
 	}
-	at = Position{Gen: s.gen, Removed: s.gen}
-	r := reconciling{table: t, sub: s, names: []string{}, kept: children{table: t}}
+	gen := v.reaches(s.gen)
+	at = Position{Gen: gen, Removed: gen}
+	r := reconciling{table: t, sub: s, view: v, names: []string{}, kept: children{table: t}}
 	r.whole = r.countLocked()
 	t.mu.RUnlock()
 	i := 0
@@ -123,12 +125,19 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (send *Names, at P
 		r.listLocked(claims, len(claims))
 		t.mu.RUnlock()
 	}
+	see := r.seeLocked
+	if v != nil {
+		see = v.without(see)
+		t.mu.RLock()
+		v.each(r.seeLocked)
+		t.mu.RUnlock()
+	}
 	if s.key.wildcard {
 		for _, e := range t.entriesInSteps(t.mu.reading()) {
-			r.seeLocked(e)
+			see(e)
 		}
 	} else {
-		s.eachNamed(r.seeLocked)
+		s.eachNamed(see)
 	}
 	r.claimed = nil // it takes megabytes, and so does what follows
 	// Heartbeats that the client may have missed keep its resources alive.
@@ -151,6 +160,7 @@ func ownTexts(kept []resource.Held, all int) []resource.Held {
 type reconciling struct {
 	table *Table
 	sub   *Subscription
+	view  *View // nil for none
 	// whole says that expected is all that a client of sub should have; matched is what it claims.
 	whole             bool
 	matched, expected table.Sum
@@ -164,11 +174,11 @@ type reconciling struct {
 // names of which some are absent, aliases, globs, and names next to the wildcard.
 func (r *reconciling) countLocked() bool {
 	t, s := r.table, r.sub
-	r.expected.Digest, r.expected.Live = t.sumLocked(s)
+	r.expected.Digest, r.expected.Live = t.sumInLocked(s, r.view)
 	if s.key.wildcard {
 		return len(s.names) == 0
 	}
-	return s.live == len(s.names) && s.globs == 0 && !t.store.Aliased()
+	return r.expected.Live == len(s.names) && s.globs == 0 && !t.store.Aliased()
 }
 
 // matchesLocked reports whether the client should have just what it claims, and counts that.
@@ -176,7 +186,7 @@ func (r *reconciling) matchesLocked(c resource.Held) bool {
 	if !r.whole {
 		return false
 	}
-	e := r.table.store.Get(resource.Canonical(c.Name))
+	e := r.table.entryLocked(r.view, resource.Canonical(c.Name))
 	switch {
 	case e == nil || e.Res == nil || e.Res.Version != c.Version || r.table.takenBackLocked(e.Name):
 		return false
@@ -192,7 +202,7 @@ func (r *reconciling) matchesLocked(c resource.Held) bool {
 func (r *reconciling) listLocked(claims []resource.Held, n int) {
 	r.claimed = make(map[*table.Entry]struct{}, len(claims))
 	for _, c := range claims[:n] {
-		if e := r.table.store.Get(resource.Canonical(c.Name)); e != nil {
+		if e := r.table.entryLocked(r.view, resource.Canonical(c.Name)); e != nil {
 			r.claimed[e] = struct{}{}
 		}
 	}
@@ -201,14 +211,14 @@ func (r *reconciling) listLocked(claims []resource.Held, n int) {
 func (r *reconciling) claimLocked(c resource.Held) {
 	t, s := r.table, r.sub
 	c.Name = resource.Canonical(c.Name)
-	e := t.store.Get(c.Name) // not an alias: a client has resources by their names
+	e := t.entryLocked(r.view, c.Name) // not an alias: a client has resources by their names
 	_, named := s.names[c.Name]
 	there, byName := false, false
 	if e != nil {
 		there, _ = s.seesLocked(e)
 		byName = s.namesLocked(e)
 	}
-	unjudged := s.key.wildcard && !byName && !t.coversLocked(s, c.Name) && !t.judgedLocked(c.Name)
+	unjudged := !r.view.replaces(c.Name) && s.key.wildcard && !byName && !t.coversLocked(s, c.Name) && !t.judgedLocked(c.Name)
 	switch {
 	case there && t.takenBackLocked(c.Name):
 		r.names = append(r.names, c.Name) // only the resource reverts the error (C16)
@@ -216,7 +226,7 @@ func (r *reconciling) claimLocked(c resource.Held) {
 		r.rest = append(r.rest, c)
 		return
 	case there && e.Res.Version == c.Version:
-	case !there && (t.doubtsNameLocked(s, c.Name) || r.kept.mayHaveLocked(c.Name)):
+	case !there && !r.view.replaces(c.Name) && (t.doubtsNameLocked(s, c.Name) || r.kept.mayHaveLocked(c.Name)):
 		r.rest = append(r.rest, c) // it may be newer than what is known
 	case e != nil:
 		r.names = append(r.names, e.Name) // else the claim would stay, with its version
@@ -231,7 +241,7 @@ func (r *reconciling) claimLocked(c resource.Held) {
 // seeLocked adds e if the client may not have it.
 func (r *reconciling) seeLocked(e *table.Entry) {
 	there, _ := r.sub.seesLocked(e)
-	if _, ok := r.claimed[e]; !ok && (there || r.table.missesLocked(r.sub, e)) { // the removal must be sent, too (B34)
+	if _, ok := r.claimed[e]; !ok && (there || r.table.missesLocked(r.sub, e) || r.view.replaces(e.Name) && r.sub.meansLocked(e)) { // the removal must be sent, too (B34)
 		r.names = append(r.names, e.Name)
 	}
 }
@@ -239,8 +249,9 @@ func (r *reconciling) seeLocked(e *table.Entry) {
 // Gone returns those of claims that turned out not to exist: the control plane has answered, and
 // there is no such resource. rest are those for which that is still unknown; there are none once
 // the subscription is known. Then silent are those of names that the client asks for and the control
-// plane has said nothing of, so that they count as held. It is done in steps like Reconcile.
-func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest, silent []resource.Held) {
+// plane has said nothing of, so that they count as held. It is done in steps like Reconcile, and in the
+// same view.
+func (t *Table) Gone(w *Watcher, v *View, claims []resource.Held) (gone *Names, rest, silent []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
 	known := s != nil && t.knownLocked(s)
@@ -253,7 +264,7 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest, sil
 	for some := range slices.Chunk(claims, t.group.cache.step) {
 		t.mu.RLock()
 		for _, c := range some {
-			switch t.judgeLocked(s, known, c.Name, &kept) {
+			switch t.judgeLocked(s, v, known, c.Name, &kept) {
 			case claimGone:
 				names = append(names, strings.Clone(c.Name)) // see ownTexts
 			case claimOpen:
@@ -280,12 +291,14 @@ const (
 // judgeLocked returns what is known of a name that a client with s claims. known says that the
 // control planes have answered for all that s asks for, and kept what parents that are held back
 // refer to.
-func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *children) claimState {
-	e := t.store.Get(name)
+func (t *Table) judgeLocked(s *Subscription, v *View, known bool, name string, kept *children) claimState {
+	e := t.entryLocked(v, name)
 	_, named := s.names[name]
 	covered := t.coversLocked(s, name)
 	switch {
 	case e != nil && s.seesNowLocked(e): // sent as a change
+	case v.replaces(name):
+		return claimGone
 	case t.doubtsNameLocked(s, name):
 		return claimOpen
 	case kept.mayHaveLocked(name):

@@ -192,6 +192,6 @@ func (t *Table) Version(w *Watcher) string {
 	if w.sub == nil {
 		return ""
 	}
-	version, _ := t.versionLocked(w.sub, resource.Digest{})
+	version, _ := t.versionLocked(w.sub, nil, resource.Digest{})
 	return version
 }
