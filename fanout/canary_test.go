@@ -302,7 +302,7 @@ func TestCanaryOfNames(t *testing.T) {
 		w.srv.Show(g, of(route("r2", "b")), all, ignore)
 		s.Ack(has(t, s.Recv(t), "r2"))
 		w.srv.Show(g, of(route("r3", "b")), all, ignore)
-		s.Ack(has(t, s.Recv(t), "r2")) // as it was
+		s.Ack(has(t, s.Recv(t), "r2")) // the former content
 		s.Quiet(t, short)
 		if n := len(w.srv.Affected(g, of(route("r3", "b")))); n != 0 {
 			t.Errorf("%d clients are affected", n)
