@@ -22,9 +22,12 @@ type GroupInfo struct {
 	Error     string    `json:"error,omitempty"`
 	// Stale says that some content was restored from last known good, and the control plane has not
 	// answered for it since (K14).
-	Stale   bool         `json:"stale,omitempty"`
-	Streams []StreamInfo `json:"legs"`
-	Bytes   int64        `json:"bytes"`
+	Stale bool `json:"stale,omitempty"`
+	// BehindSince is since when the tier agrees on newer content that this node lacks, if that is
+	// longer than [Config.HeadWait].
+	BehindSince time.Time    `json:"behind_since,omitzero"`
+	Streams     []StreamInfo `json:"legs"`
+	Bytes       int64        `json:"bytes"`
 	// HeldRemovals is how many resources are served although a control plane removed them (K16).
 	HeldRemovals int         `json:"held_removals,omitempty"`
 	Tables       []TableInfo `json:"tables"`
@@ -122,6 +125,9 @@ func (c *Cache) GroupInfos() []GroupInfo {
 		}
 		for _, t := range g.Tables() {
 			ti := t.info()
+			if since := t.behindSince(time.Now()); !since.IsZero() && (i.BehindSince.IsZero() || since.Before(i.BehindSince)) {
+				i.BehindSince = since
+			}
 			i.Bytes += ti.Bytes
 			i.Stale = i.Stale || ti.Stale
 			i.HeldRemovals += ti.HeldRemovals

@@ -52,6 +52,14 @@ var table = []Spec{
 		Text: "Control plane {address} is reachable again[ after {down_for}]",
 	},
 	{
+		Kind: StreamFailed, Severity: Warning, About: AboutControlPlane, Name: "address", Attributes: []string{"origin", "error"}, Same: []string{"error"},
+		Text: "A stream to control plane {address} failed, others are up[: {error}]; the relay retries with backoff",
+	},
+	{
+		Kind: ResponseRejected, Severity: Error, About: AboutControlPlane, Name: "address", Attributes: []string{"origin", "type", "error"}, Same: []string{"type", "error"},
+		Text: "The relay rejected (NACK) a response of control plane {address} of type {type}: {error}; clients keep the previous configuration; fix the resource in the control plane",
+	},
+	{
 		Kind: ConfigApplied, Severity: Info, About: AboutConfig, Attributes: []string{"fields"}, Same: []string{"fields"},
 		Text: "A changed configuration is active: {fields}",
 	},
@@ -144,6 +152,22 @@ var table = []Spec{
 	{
 		Kind: ClientsRebalanced, Severity: Info, About: AboutClients, Attributes: []string{"clients", "surplus", "nodes", "all_clients"},
 		Text: "Node {node} moves {surplus|client} to other nodes, which have fewer",
+	},
+	{
+		Kind: ClientsRejected, Severity: Warning, About: AboutClients, Attributes: []string{"limit", "code", "reason", "peer"},
+		Text: "Node {node} rejects clients, such as {peer}[, with code {code}][ by the limit {limit}]: {reason}",
+	},
+	{
+		Kind: ClientsUnauthorized, Severity: Warning, About: AboutClients, Attributes: []string{"rule", "reason", "identity", "peer"},
+		Text: "Node {node} rejects clients that are not authorized, such as {peer}[ ({identity})]: {reason}",
+	},
+	{
+		Kind: ResponseTooLarge, Severity: Error, About: AboutClients, Attributes: []string{"type", "bytes", "limit"},
+		Text: "Node {node} sent a response of type {type} with {bytes} bytes, more than limits.max_response_size; most clients reject it; use the delta variant, or fewer resources per key",
+	},
+	{
+		Kind: PeersRejected, Severity: Warning, About: AboutNode, Attributes: []string{"peer"},
+		Text: "Node {node} rejected a call of {peer} to its peer port without the token of the tier; if that is a node of the tier, compare tier.peer.token_file",
 	},
 	{
 		Kind: ClockDiffers, Severity: Warning, About: AboutNode, Name: "member", Attributes: []string{"differs_from", "ahead"},

@@ -127,6 +127,11 @@ func (l Local) KeySums() (sums KeySums) {
 		if g.Stale {
 			sums.Stale++
 		}
+		if !g.BehindSince.IsZero() {
+			if sums.Behind++; sums.Behind == 1 || g.BehindSince.Before(sums.BehindSince) {
+				sums.BehindKey, sums.BehindSince = g.Key, g.BehindSince
+			}
+		}
 		if g.Empty() != "" {
 			sums.Empty++
 		}
