@@ -51,6 +51,8 @@ const (
 	GuardExpired  Kind = "removal_guard.expired"
 	MassRemoval   Kind = "removals.applied"
 
+	LastGoodNotStored Kind = "last_known_good.not_stored"
+
 	CertificateReloaded Kind = "certificate.reloaded"
 	CertificateExpiring Kind = "certificate.expiring"
 	CertificateExpired  Kind = "certificate.expired"

@@ -122,6 +122,10 @@ var table = []Spec{
 		Text: "The control plane removed {removals} of {of|resource} of {keys|key}, and clients follow; removal_guard.max_percent would hold such removals back",
 	},
 	{
+		Kind: LastGoodNotStored, Severity: Warning, About: AboutKey, Name: "key", Attributes: []string{"type", "reason"}, Same: []string{"reason"}, Combining: PerKeys,
+		Text: "A type of {keys|key} is not stored as last known good: {reason}; a node that starts without the control plane lacks it",
+	},
+	{
 		Kind: CertificateReloaded, Severity: Info, About: AboutFile, Name: "from", Attributes: []string{"subject", "names", "not_after"}, Same: []string{"not_after"},
 		Text: "A certificate was reloaded from {from}; it is valid until {not_after}",
 	},
@@ -155,11 +159,11 @@ var table = []Spec{
 	},
 	{
 		Kind: ClientsRejected, Severity: Warning, About: AboutClients, Attributes: []string{"limit", "code", "reason", "peer"},
-		Text: "Node {node} rejects clients, such as {peer}[, with code {code}][ by the limit {limit}]: {reason}",
+		Text: "Node {node} rejects clients, such as {peer}[ (code {code})]: {reason}",
 	},
 	{
 		Kind: ClientsUnauthorized, Severity: Warning, About: AboutClients, Attributes: []string{"rule", "reason", "identity", "peer"},
-		Text: "Node {node} rejects clients that are not authorized, such as {peer}[ ({identity})]: {reason}",
+		Text: "Node {node} rejects clients without authorization, such as {peer}[ ({identity})]: {reason}",
 	},
 	{
 		Kind: ResponseTooLarge, Severity: Error, About: AboutClients, Attributes: []string{"type", "bytes", "limit"},

@@ -78,7 +78,7 @@ type KeySums struct {
 	Behind      int       `json:"behind,omitempty"`
 	BehindKey   string    `json:"behind_key,omitempty"`
 	BehindSince time.Time `json:"behind_since,omitzero"`
-	// Empty are those with clients and without content while no control plane is reachable.
+	// Empty are those with clients and without content that have no upstream stream.
 	Empty int `json:"empty,omitempty"`
 }
 

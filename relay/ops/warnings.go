@@ -199,7 +199,7 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelWarning, "types", fmt.Sprintf("Clients of node %s subscribe to types that the control plane does not seem to support; it closes streams with these types", a.Node), strings.Join(a.SeparateTypes, "\n"), time.Time{})
 	}
 	if k.Empty > 0 {
-		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no other node has the configuration", a.Node, count(k.Empty, "key")), "", time.Time{})
+		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: it has no upstream stream, and no other node has the configuration", a.Node, count(k.Empty, "key")), "", time.Time{})
 	}
 	if a.LastGood != "" {
 		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write last known good; check last_known_good.directory or tier.redis. After a restart without a control plane, the node would serve an older state", a.Node), a.LastGood, a.LastGoodSince)
