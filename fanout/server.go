@@ -241,13 +241,13 @@ func (s *Server) ended(c *caller, err error) error {
 		return nil
 	case status.Code(err) == codes.ResourceExhausted && !c.call.Ended():
 		// gRPC has refused a message that is too large.
-		s.cfg.Limits.Count(limit.MessageSize, c.peer, err.Error())
+		s.cfg.Limits.Count(limit.MessageSize, c.peer, status.Convert(err).Message())
 		return s.logRefusal(c, err)
 	case errors.Is(err, errNoRequest):
-		s.cfg.Limits.Count(limit.FirstRequest, c.peer, err.Error())
+		s.cfg.Limits.Count(limit.FirstRequest, c.peer, status.Convert(err).Message())
 		return s.logRefusal(c, err)
 	case errors.Is(err, errSendDeadline):
-		s.cfg.Limits.Count(limit.SendTimeout, c.peer, err.Error())
+		s.cfg.Limits.Count(limit.SendTimeout, c.peer, status.Convert(err).Message())
 	}
 	return err
 }

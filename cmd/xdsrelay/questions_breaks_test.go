@@ -38,8 +38,9 @@ var situations = map[string]func(*testing.T, *questionsTier) (end func()){
 		conn.Node = xdstest.Node("hangs", "big")
 		s := conn.Open(xdstest.Delta)
 		s.StopReading()
-		s.Subscribe(xdstest.ClusterType)
-		s.Subscribe(xdstest.EndpointType, "big-a") // waits behind the clusters
+		s.Subscribe(xdstest.EndpointType, "big-a") // which gRPC still takes
+		s.Subscribe(xdstest.ClusterType)           // fills the window
+		s.Subscribe(xdstest.RuntimeType, "flags")  // waits behind the clusters
 		return nil
 	},
 	"A client asks for what does not exist": func(t *testing.T, w *questionsTier) func() {

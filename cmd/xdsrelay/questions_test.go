@@ -137,7 +137,6 @@ func (w *questionsTier) ask(t *testing.T, situation string, q operatorsQuestion)
 		}
 		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the state of processes cannot be waited for in another way
 	}
-	t.Logf("DEBUG %s: %s\n%s\n%s", situation, q.text, line, text)
 	if len(missing) > 0 {
 		t.Errorf("%s: %s\n%s lacks %q in\n%s", situation, q.text, q.command, missing, text)
 	}
