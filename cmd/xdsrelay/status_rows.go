@@ -243,6 +243,10 @@ func clientElement(b *bytes.Buffer, out *output, client json.RawMessage, first b
 		b.WriteString("clients:\n")
 	}
 	if out.form == asJSON {
+		if bytes.HasPrefix(client, []byte("{\n      \"")) { // indented by the node as it is here
+			b.Write(client)
+			return nil
+		}
 		return json.Indent(b, client, "    ", "  ")
 	}
 	return elementYAML(b, client)

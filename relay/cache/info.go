@@ -79,8 +79,11 @@ type StreamInfo struct {
 
 // TableInfo describes one type of a key.
 type TableInfo struct {
-	TypeURL       string `json:"type_url"`
-	Version       string `json:"version"`
+	TypeURL string `json:"type_url"`
+	Version string `json:"version"`
+	// ControlPlaneVersion is the control plane's own version of its newest update, if it has one.
+	ControlPlaneVersion string `json:"control_plane_version,omitempty"`
+
 	Generation    uint64 `json:"generation"`
 	Resources     int    `json:"resources"`
 	Tombstones    int    `json:"tombstones"`
@@ -152,7 +155,7 @@ func (t *Table) info() TableInfo {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
+		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), ControlPlaneVersion: t.heard.newest(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
 		Bytes: t.bytesLocked(), Subscriptions: len(t.subs), Wildcard: t.demand.Wildcard().Demanded(), Names: t.demand.Len(), NamesShare: t.fullestLocked(),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
 		Stale: t.staleLocked(), Expiring: t.store.Expiring(), Expired: t.fed.Expired, ResourceErrors: t.notes.Len(),

@@ -116,8 +116,22 @@ func (f *Model) Clients(ctx context.Context, q Query) (Page, error) {
 	if q.Sort != "" {
 		return f.sortedPage(ctx, q, wanted), nil
 	}
-	parts, silent := AskAll[Part](ctx, f.nodes, askClients, q.values(), wanted)
+	asked := q
+	asked.Limit = shareOf(q.Limit, len(f.nodes.All()))
+	parts, silent := AskAll[Part](ctx, f.nodes, askClients, asked.values(), wanted)
 	return q.join(parts, silent), nil
+}
+
+// fullShare is the size up to which each node sends a whole page.
+const fullShare = 200
+
+// shareOf is how many clients each of n nodes sends for a page of limit clients by name. Clients of all
+// nodes are mixed in that order, so a whole page of each would be dropped for the most part.
+func shareOf(limit, n int) int {
+	if limit <= fullShare || n <= 1 {
+		return limit
+	}
+	return min(limit, max(fullShare, limit/n+limit/8))
 }
 
 // join puts the parts of all nodes together. What lies behind the end of any part
