@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"slices"
 
@@ -108,7 +107,7 @@ type Page struct {
 // was asked for, and may be less although there are more.
 func (f *Model) Clients(ctx context.Context, q Query) (Page, error) {
 	if q.Node != "" && !slices.ContainsFunc(f.nodes.All(), func(m shard.Member) bool { return m.Name == q.Node }) {
-		return Page{}, fmt.Errorf("node: the tier has no node %q", q.Node)
+		return Page{}, f.noNode(q.Node)
 	}
 	wanted := func(node string) bool {
 		return (q.Node == "" || node == q.Node) && !slices.ContainsFunc(q.silent, func(s Silent) bool { return s.Node == node })
