@@ -67,7 +67,7 @@ var situations = map[string]func(*testing.T, *questionsTier) (end func()){
 	},
 	"Files of a directory are invalid": func(t *testing.T, w *questionsTier) func() {
 		w.write(t, "files/wrong.yaml", "name: [")
-		return func() { _ = os.Remove(filepath.Join(w.dir, "files/wrong.yaml")) }
+		return func() { _ = os.Remove(filepath.Join(w.dir, "files", "wrong.yaml")) }
 	},
 	"One node has most clients": func(t *testing.T, w *questionsTier) func() {
 		var all []*xdstest.Auto

@@ -196,7 +196,7 @@ func (w *questionsTier) keyOfOther(t *testing.T, than string) string {
 	t.Helper()
 	for i := range 100 {
 		key := fmt.Sprintf("late-%d", i)
-		res, err := http.Get("http://" + w.admin["b"] + "/tier/owner?key=" + key) //nolint:noctx // on this machine
+		res, err := http.Get("http://" + w.admin["b"] + "/tier/owner?key=" + key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -153,8 +153,7 @@ func (e *ClientEvent) What() string {
 }
 
 func counted(n *int) string {
-	switch {
-	case *n == 1:
+	if *n == 1 {
 		return "1 resource"
 	}
 	return strconv.Itoa(*n) + " resources"
