@@ -14,7 +14,7 @@ import (
 // Reasons to end a stream. Each is a gRPC status with a message.
 var (
 	errDraining     = status.Error(codes.Unavailable, "this node is draining: reconnect to another node")
-	errSendDeadline = status.Error(codes.DeadlineExceeded, "the client did not read a response within the send timeout")
+	errSendDeadline = status.Error(codes.DeadlineExceeded, "the client did not read a response within downstream.send_timeout")
 	errNoRequest    = status.Error(codes.DeadlineExceeded, "no request arrived within the first-request timeout")
 	errNoOrigin     = status.Error(codes.Unavailable, "the control plane is unreachable, and this node has no state of the requested resources yet")
 	errTooFarBehind = status.Error(codes.Unavailable, "the client is too far behind for an incremental update: reconnect")

@@ -56,6 +56,10 @@ type TypeInfo struct {
 	Acked    uint64    `json:"acked_generation"`
 	Head     uint64    `json:"head_generation"`
 	Version  string    `json:"version"`
+	// ControlPlaneVersion is the control plane's own version of what the client has acknowledged; empty
+	// if the control plane has none, or it is no longer remembered.
+	ControlPlaneVersion string `json:"control_plane_version,omitempty"`
+
 	Nonce    string    `json:"nonce"`
 	SentAt   time.Time `json:"sent_at,omitzero"`
 	Acks     uint32    `json:"acks"`
@@ -108,12 +112,21 @@ func (s *stream) info() StreamInfo {
 		waiting, after := s.waitingLocked(ts, &h)
 		i.Types = append(i.Types, TypeInfo{
 			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.timeOf(ts.since), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names, Missing: missing,
-			Sent: ts.Sent.Gen, Acked: ts.Acked.Gen, Head: h.Gen, Version: ts.version, Nonce: nonceOf(ts),
+			Sent: ts.Sent.Gen, Acked: ts.Acked.Gen, Head: h.Gen, Version: ts.version, ControlPlaneVersion: ts.controlPlaneVersion(stands), Nonce: nonceOf(ts),
 			SentAt: s.srv.timeOf(ts.sentAt), Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
 			Waiting: waiting.String(), After: after,
 		})
 	}
 	return i
+}
+
+// controlPlaneVersion is the control plane's own version of what a client in a state has. One that is in
+// sync has the newest, although later updates may have had nothing for it.
+func (ts *typeState) controlPlaneVersion(stands standing) string {
+	if stands == standsSynced {
+		return ts.table.NewestVersion()
+	}
+	return ts.table.VersionAt(ts.Acked.Gen)
 }
 
 // nonceOf returns the nonce of a type's newest response, as the client sees it.

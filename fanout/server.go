@@ -23,6 +23,7 @@ import (
 	"xdsrelay/fanout/sharedgzip"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/trace"
@@ -146,9 +147,11 @@ type Server struct {
 	rechecks      atomic.Uint64                          // calls of Recheck
 	ruleSets      atomic.Uint32                          // calls of RulesChanged
 	lines         [codes.Unauthenticated + 1]limit.Lines // per code; see refused
+	refusalEvents [codes.Unauthenticated + 1]limit.Lines // per code; see logRefusal
 	oversizeLines limit.Lines                            // see oversize
 
 	candidates candidates
+	oversizeEvents limit.Lines
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -239,13 +242,13 @@ func (s *Server) ended(c *caller, err error) error {
 		return nil
 	case status.Code(err) == codes.ResourceExhausted && !c.call.Ended():
 		// gRPC has refused a message that is too large.
-		s.cfg.Limits.Count(limit.MessageSize, c.peer, err.Error())
+		s.cfg.Limits.Count(limit.MessageSize, c.peer, status.Convert(err).Message())
 		return s.logRefusal(c, err)
 	case errors.Is(err, errNoRequest):
-		s.cfg.Limits.Count(limit.FirstRequest, c.peer, err.Error())
+		s.cfg.Limits.Count(limit.FirstRequest, c.peer, status.Convert(err).Message())
 		return s.logRefusal(c, err)
 	case errors.Is(err, errSendDeadline):
-		s.cfg.Limits.Count(limit.SendTimeout, c.peer, err.Error())
+		s.cfg.Limits.Count(limit.SendTimeout, c.peer, status.Convert(err).Message())
 	}
 	return err
 }
@@ -280,7 +283,11 @@ func (s *Server) logRefusal(c *caller, err error) error {
 	if code == codes.Internal {
 		level = slog.LevelError
 	}
-	s.cfg.Logger.Log(context.Background(), level, "stream refused", "peer", c.peer, "node", c.nodeID, "code", code.String(), "reason", err.Error(), "more_since_last", more)
+	attrs := []any{"peer", c.peer, "node", c.nodeID, "code", code.String(), "reason", err.Error(), "more_since_last", more}
+	if _, due := s.refusalEvents[code].Next(time.Now(), limit.EventPause); due && !authz.Rejected(err) { // those have an event of their own
+		attrs = append(attrs, events.Key, events.ClientsRejected)
+	}
+	s.cfg.Logger.Log(context.Background(), level, "stream refused", attrs...)
 	return err
 }
 
@@ -307,7 +314,10 @@ func (s *Server) oversizeLocked(st *stream, ts *typeState, size int) {
 	}
 	typeURL := ts.table.Type.URL
 	st.laterLocked(func() {
-		s.cfg.Logger.Error("response is larger than most clients accept and cannot be split",
-			"type", typeURL, "bytes", size, "limit", s.cfg.MaxSendBytes, "more_since_last", more)
+		attrs := []any{"type", typeURL, "bytes", size, "limit", s.cfg.MaxSendBytes, "more_since_last", more}
+		if _, due := s.oversizeEvents.Next(time.Now(), limit.EventPause); due {
+			attrs = append(attrs, events.Key, events.ResponseTooLarge)
+		}
+		s.cfg.Logger.Error("response is larger than most clients accept and cannot be split", attrs...)
 	})
 }

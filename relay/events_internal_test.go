@@ -25,9 +25,9 @@ func TestCertificateEvents(t *testing.T) {
 				n.noteCertificates(n.certs.bad(time.Now()))
 			}
 		}
-		look(18 * time.Hour)
-		look(90 * time.Minute) // the last twentieth of its life
-		look(time.Hour)
+		look(15 * time.Hour)
+		look(2 * time.Hour) // the last fifth of its life
+		look(3*time.Hour + 30*time.Minute)
 		until = until.Add(20 * time.Hour)
 		look(time.Hour)
 		look(17*time.Hour + 30*time.Minute)

@@ -29,9 +29,9 @@ func (e *expiries) watch(section string, validity func() (from, until time.Time)
 	e.all[section] = validity
 }
 
-// lastShare is the part of a certificate's life in which its end is told of. Whoever
-// renews it should have done so long before.
-const lastShare = 20
+// lastShare is the part of a certificate's lifetime, as 1/lastShare, in which it should have been
+// renewed: cert-manager renews at a third, and SPIRE at half.
+const lastShare = 5
 
 // bad are the certificates that are good no more, not yet, or not for long, by section.
 func (e *expiries) bad(now time.Time) (all []ops.BadCertificate) {

@@ -21,6 +21,7 @@ import (
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/rejection"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
 )
@@ -121,6 +122,7 @@ type door struct {
 	log        *slog.Logger
 
 	lines    limit.Lines // of the log
+	events   limit.Lines // of calls without the token
 	failures limit.Lines // of the log, of handshakes
 }
 
@@ -189,7 +191,11 @@ func (d *door) admit(ctx context.Context, call *tap.Info) (context.Context, erro
 		if p, ok := peer.FromContext(ctx); ok {
 			from = p.Addr.String()
 		}
-		d.log.Warn("peer call refused: missing or wrong token of the tier", "peer", from, "method", call.FullMethodName, "more_since_last", more)
+		about := []any{"peer", from, "method", call.FullMethodName, "more_since_last", more}
+		if _, due := d.events.Next(time.Now(), limit.EventPause); due {
+			about = append(about, events.Key, events.PeersRejected)
+		}
+		d.log.Warn("peer call refused: missing or wrong token of the tier", about...)
 	}
 	return nil, errNoToken
 }

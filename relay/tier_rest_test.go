@@ -88,6 +88,15 @@ func TestFleetWithPolls(t *testing.T) {
 		if c := stands(ops.Synced); c.Types[0].Has != version || c.Types[0].Resources[0].State != ops.Synced {
 			t.Errorf("%+v", c)
 		}
+		var story ops.ClientEvents
+		w.order("a", http.MethodGet, "/api/v1/client/events?client=polls", &story)
+		var what []string
+		for i := range story.Events {
+			what = append(what, story.Events[i].What())
+		}
+		if !slices.Equal(what, []string{"polls (rest)", "sent in response to a poll, ACK with a later poll"}) || story.Events[1].Version != version {
+			t.Errorf("the events are %q", what)
+		}
 		if got := namesOf(w.fleetOf("a", nil, 1)); !slices.Equal(got, []string{"polls on b", "streams on a"}) {
 			t.Errorf("%q", got)
 		}

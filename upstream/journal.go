@@ -98,7 +98,7 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 		// Either this is the first of many streams that are about to fail, or the server refuses
 		// one stream while it serves others. These must not use up the ration for changes of state.
 		j.logSingleLocked(slog.LevelWarn, "a stream to the "+j.what+" failed, others are up",
-			slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))
+			append(j.event(events.StreamFailed), slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))...)
 		return
 	}
 	if !j.down {
@@ -176,7 +176,15 @@ func (j *journal) nacked(typeURL, why string) {
 	j.mu.Lock()
 	defer j.unlock()
 	j.logSingleLocked(slog.LevelWarn, "NACKed a response of the "+j.what,
-		slog.String("type", typeURL), slog.String("error", shorten(why, 512)))
+		append(j.event(events.ResponseRejected), slog.String("type", typeURL), slog.String("error", shorten(why, 512)))...)
+}
+
+// event makes an event of a line, unless it is about another node.
+func (j *journal) event(kind events.Kind) []slog.Attr {
+	if j.what != whatControlPlane {
+		return nil
+	}
+	return []slog.Attr{slog.Any(events.Key, kind)}
 }
 
 func errorAttr(err error) slog.Attr {

@@ -43,7 +43,7 @@ authorization: {rules: [{name: web, match: 'listener == "default" && node.cluste
 		{"--server " + relay + " --node-cluster web --variant sotw --per-type" + known + " CDS EDS/a", 0, "(sotw-per-type)", ""},
 		{"--server " + relay + " --node-cluster web --compare " + cp.Addr() + known, 0, "2 equal, 0 differences", ""},
 		{"--server " + cp.Addr() + " --node-cluster web --compare " + relay + strings.ReplaceAll(known, "--", "--compare-"), 0, "2 equal, 0 differences", ""},
-		{"--server " + relay + " --node-cluster db" + known, 1, "", "PERMISSION_DENIED: no rule of authorize allows this client's Node (tried: web); if the server is a relay, 'xdsrelay explain"},
+		{"--server " + relay + " --node-cluster db" + known, 1, "", "PERMISSION_DENIED: no authorization rule allows this client's Node (tried: web); if the server is a relay, 'xdsrelay explain"},
 		{"--server " + relay + " --node-cluster web", 1, "", "it may require TLS; set --tls, or --ca"},
 		{"--server " + relay + " --node-cluster web --tls --server-name relay.example", 1, "", "from an authority that is not trusted here; set --ca"},
 		{"--server " + relay + " --node-cluster web --ca " + ca, 1, "", "is for another name: "},

@@ -153,23 +153,12 @@ func (f *statusFlags) check(one bool) error {
 	if f.events && !one {
 		return usageError{errors.New("--events needs a CLIENT")}
 	}
-	for _, states := range []struct{ flag, text string }{{"--state", f.state}, {"--fail-on", f.failOn}} {
-		if _, err := ops.ParseStates(states.text); states.text != "" && err != nil {
-			return usageError{fmt.Errorf("%s: %s", states.flag, strings.TrimPrefix(err.Error(), "state: "))}
-		}
-	}
-	return errors.Join(checkTimeout(f.timeout), checkType(f.typ), checkInterval(f.interval))
+	return errors.Join(checkStates("--state", f.state), checkStates("--fail-on", f.failOn), checkTimeout(f.timeout), checkType(f.typ), checkInterval(f.interval))
 }
 
 // query is the query for the selected clients.
 func (f *statusFlags) query() url.Values {
-	v := url.Values{}
-	for name, text := range map[string]string{"key": f.key, "node": f.node, "state": f.state, "type": f.typ} {
-		if text != "" {
-			v.Set(name, text)
-		}
-	}
-	return v
+	return queryOf(map[string]string{"key": f.key, "node": f.node, "state": f.state, "type": f.typ})
 }
 
 // The errors for scripts.

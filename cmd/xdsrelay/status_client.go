@@ -22,7 +22,7 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 		}
 	}
 	fmt.Fprintln(w)
-	table := [][]string{{"TYPE", "STATE", "SINCE", "SUBSCRIBED TO", "MISSING", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST GENERATION", "ACKS", "NACKS"}}
+	table := [][]string{{"TYPE", "STATE", "SINCE", "SUBSCRIBED TO", "MISSING", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST GENERATION", "ACKS", "NACKS", "CONTROL PLANE VERSION"}}
 	for _, t := range c.Types {
 		name := t.Name
 		if t.Private {
@@ -30,7 +30,7 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 		}
 		table = append(table, []string{
 			name, string(t.State), ago(now, t.Since), subscription(t), fmt.Sprint(t.Missing), t.Version, ago(now, t.SentAt),
-			fmt.Sprint(t.Acked), fmt.Sprint(t.Newest), fmt.Sprint(t.Acks), fmt.Sprint(t.Nacks),
+			fmt.Sprint(t.Acked), fmt.Sprint(t.Newest), fmt.Sprint(t.Acks), fmt.Sprint(t.Nacks), t.ControlPlaneVersion,
 		})
 	}
 	columns(w, table)

@@ -49,7 +49,7 @@ func noEvents(name string, all *ops.ClientEvents) error {
 	case len(all.Off) > 0:
 		return fmt.Errorf("there are no events of %q: limits.max_client_events_size is 0B on node %s", name, printable(strings.Join(all.Off, ", ")))
 	case len(all.Names) == 1 && all.Names[0] == name:
-		return errors.New("the client has no events yet: nodes do not record polling clients")
+		return errors.New("the client has no events yet")
 	}
 	return noSuchClient(name, ops.Found{Names: all.Names, Similar: all.Similar, Silent: all.Silent})
 }

@@ -49,13 +49,39 @@ const limitUsage = "show at most `N` clients, 0 for all; json, yaml and name sho
 // check returns an error about the flags.
 func (f *rowFlags) check(cmd *cobra.Command) error {
 	f.given = cmd.Flags().Changed("limit")
-	if f.limit < 0 {
-		return usageError{fmt.Errorf("--limit: got %d, expected at least 1, or 0 for all", f.limit)}
+	if err := checkLimit(f.limit); err != nil {
+		return err
 	}
 	if f.sort != "" && !slices.Contains(ops.Sorts(), ops.Sort(f.sort)) {
 		return usageError{fmt.Errorf("--sort: got %q, expected name, state or since", f.sort)}
 	}
 	return nil
+}
+
+func checkLimit(limit int) error {
+	if limit < 0 {
+		return usageError{fmt.Errorf("--limit: got %d, expected at least 1, or 0 for all", limit)}
+	}
+	return nil
+}
+
+// checkStates checks the value of a flag with states of clients.
+func checkStates(flag, text string) error {
+	if _, err := ops.ParseStates(text); text != "" && err != nil {
+		return usageError{fmt.Errorf("%s: %s", flag, strings.TrimPrefix(err.Error(), "state: "))}
+	}
+	return nil
+}
+
+// queryOf has the parameters that are not empty.
+func queryOf(all map[string]string) url.Values {
+	v := url.Values{}
+	for name, text := range all {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	return v
 }
 
 // most is how many clients are shown in a form; 0 for all.
@@ -243,6 +269,10 @@ func clientElement(b *bytes.Buffer, out *output, client json.RawMessage, first b
 		b.WriteString("clients:\n")
 	}
 	if out.form == asJSON {
+		if bytes.HasPrefix(client, []byte("{\n      \"")) { // indented by the node as it is here
+			b.Write(client)
+			return nil
+		}
 		return json.Indent(b, client, "    ", "  ")
 	}
 	return elementYAML(b, client)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"xdsrelay/relay/admin"
 	"xdsrelay/relay/ops"
 )
 
@@ -17,7 +18,7 @@ func clientTable(w io.Writer, clients []ops.Client, wide bool, now time.Time) {
 	head := append([]string{"NAME", "KEY"}, types...)
 	head = append(head, "MISSING", "NODE", "SINCE", "VERSION")
 	if wide {
-		head = append(head, "CLUSTER", "PEER", "VARIANT", "CONNECTED", "NACKS", "LAST NACK")
+		head = append(head, "CONTROL PLANE VERSION", "CLUSTER", "PEER", "VARIANT", "CONNECTED", "NACKS", "LAST NACK")
 	}
 	rows := [][]string{head}
 	for i := range clients {
@@ -28,14 +29,17 @@ func clientTable(w io.Writer, clients []ops.Client, wide bool, now time.Time) {
 		}
 		row = append(row, fmt.Sprint(c.Missing), c.Node, ago(now, c.Since), newestVersion(c, wide))
 		if wide {
-			nacks, last := uint32(0), ""
+			nacks, last, versions := uint32(0), "", make(map[string]string)
 			for _, t := range c.Types {
+				if t.ControlPlaneVersion != "" {
+					versions[t.Name] = t.ControlPlaneVersion
+				}
 				nacks += t.Nacks
 				if t.Nack != nil {
 					last = t.Name + ": " + t.Nack.Message
 				}
 			}
-			row = append(row, c.Cluster, c.Peer, strings.Join(c.Variants, "+"), ago(now, c.Connected), fmt.Sprint(nacks), last)
+			row = append(row, admin.VersionsText(versions), c.Cluster, c.Peer, strings.Join(c.Variants, "+"), ago(now, c.Connected), fmt.Sprint(nacks), last)
 		}
 		rows = append(rows, row)
 	}

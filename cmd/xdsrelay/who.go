@@ -68,22 +68,11 @@ func (a *app) newWhoCmd() *cobra.Command {
 }
 
 func (f *whoFlags) check() error {
-	if f.limit < 0 {
-		return usageError{fmt.Errorf("--limit: got %d, expected at least 1, or 0 for all", f.limit)}
-	}
-	if _, err := ops.ParseStates(f.state); f.state != "" && err != nil {
-		return usageError{fmt.Errorf("--state: %s", strings.TrimPrefix(err.Error(), "state: "))}
-	}
-	return nil
+	return errors.Join(checkLimit(f.limit), checkStates("--state", f.state))
 }
 
 func (a *app) who(ctx context.Context, node *remote, out *output, resource string, f *whoFlags) error {
-	query := url.Values{"resource": {resource}}
-	for name, text := range map[string]string{"type": f.typ, "key": f.key, "state": f.state} {
-		if text != "" {
-			query.Set(name, text)
-		}
-	}
+	query := queryOf(map[string]string{"resource": resource, "type": f.typ, "key": f.key, "state": f.state})
 	all, err := whoPages(ctx, node, query, f.limit)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/rejection"
+	"xdsrelay/relay/events"
 )
 
 // Refusal is the error for a client over a limit. It is a gRPC status.
@@ -62,6 +63,10 @@ func Elsewhere(err error) bool {
 // logPause is the minimum time between two log lines about one limit.
 const logPause = time.Minute
 
+// EventPause is the minimum time between two events about the same limit or refusal: the cause may
+// last for days, and a node keeps a bounded number of events.
+const EventPause = 10 * time.Minute
+
 // refusals counts refusals and logs some of them.
 type refusals struct {
 	// Fixed after construction.
@@ -69,7 +74,7 @@ type refusals struct {
 	delayed    metric.Int64Counter
 	log        *slog.Logger
 
-	lines [names]Lines
+	lines, events [names]Lines
 }
 
 func newRefusals(m metric.Meter, log *slog.Logger) (*refusals, error) {
@@ -109,9 +114,13 @@ func (r *refusals) count(w rejection.Where, n Name, who, reason string) func() {
 	if !due {
 		return nil
 	}
-	return func() {
-		r.log.Warn("a limit was reached", "limit", about[n].Label, "peer", who, "reason", reason, "more_since_last", more)
+	attrs := []any{"limit", about[n].Label, "peer", who, "reason", reason, "more_since_last", more}
+	if n != Requests {
+		if _, due := r.events[n].Next(time.Now(), EventPause); due {
+			attrs = append(attrs, events.Key, events.ClientsRejected)
+		}
 	}
+	return func() { r.log.Warn("a limit was reached", attrs...) }
 }
 
 // Lines limits the rate of repeated log lines. The zero Lines is ready. It is safe for concurrent

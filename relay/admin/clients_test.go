@@ -92,9 +92,9 @@ func TestClientOrderRefused(t *testing.T) {
 		"/kick?client=a%1b":                 {http.StatusNotFound, "no client with a stream has the name \"a\\x1b\"\n"},
 		"/resend?client=a&type=x":           {http.StatusBadRequest, "type: got \"x\", expected a type URL, its last part, or a name like CDS\n"},
 		"/resend?client=a&all=perhaps":      {http.StatusBadRequest, "all: got \"perhaps\", expected true or false\n"},
-		"/resend?client=a&node=other":       {http.StatusBadRequest, "node: the tier has no node \"other\"\n"},
+		"/resend?client=a&node=other":       {http.StatusBadRequest, "node: the tier has no node \"other\"; its nodes are n1\n"},
 		"/kick?client=a&dry_run=2":          {http.StatusBadRequest, "dry_run: got \"2\", expected true or false\n"},
-		"/kick?client=a&format=json&node=x": {http.StatusBadRequest, "{\n  \"error\": \"node: the tier has no node \\\"x\\\"\"\n}\n"},
+		"/kick?client=a&format=json&node=x": {http.StatusBadRequest, "{\n  \"error\": \"node: the tier has no node \\\"x\\\"; its nodes are n1\"\n}\n"},
 	} {
 		if a := ask(http.MethodPost, path, RequestHeader, "1"); a.code != want.code || a.text != want.text {
 			t.Errorf("%s: %d %q, expected %d %q", path, a.code, a.text, want.code, want.text)

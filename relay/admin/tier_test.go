@@ -99,11 +99,11 @@ warning: Node n2 is draining: it hands over its keys, sheds its clients, and exi
 warning: Node n2 has a config mismatch with node n1 (for 1m0s): upstream
 `,
 		"/tier/keys": `
-KEY  OWNER  NODE  STATE                           SINCE  STREAMS  RESOURCES  PEER STREAMS  BYTES  UPDATES  NOTES
-a    n1     n1    owner                           1m0s   3        5          1             100    0        2 held removals
-a    n1     n2    follower of n1                  1m0s   4        5          0             100    0        -
-b?   n2     n1    idle                            -      0        0          0             0      0        last known good, unconfirmed
-b?   n2     n2    fallback, owner n3 unreachable  -      0        0          0             0      0        no upstream stream; gone
+KEY  OWNER  NODE  STATE                           SINCE  STREAMS  RESOURCES  PEER STREAMS  BYTES  UPDATES  CONTROL PLANE VERSION  NOTES
+a    n1     n1    owner                           1m0s   3        5          1             100    0        -                      2 held removals
+a    n1     n2    follower of n1                  1m0s   4        5          0             100    0        -                      -
+b?   n2     n1    idle                            -      0        0          0             0      0        -                      last known good, unconfirmed
+b?   n2     n2    fallback, owner n3 unreachable  -      0        0          0             0      0        -                      no upstream stream; gone
 
 node n3 did not answer: no route?
 `,

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -53,19 +54,37 @@ func WriteKeys(w io.Writer, all ops.Keys, wide bool) {
 func keyRows(keys []ops.Key, wide bool) [][]string {
 	header := []string{"KEY", "OWNER", "NODE", "STATE", "SINCE", "STREAMS", "RESOURCES"}
 	if wide {
-		header = append(header, "PEER STREAMS", "BYTES", "UPDATES")
+		header = append(header, "PEER STREAMS", "BYTES", "UPDATES", "CONTROL PLANE VERSION")
 	}
 	rows := [][]string{append(header, "NOTES")}
 	for _, k := range keys {
 		for _, n := range k.Nodes {
 			row := []string{k.Key, k.Owner, n.Node, stateOfKey(n), age(n.Since), strconv.Itoa(n.Clients), strconv.Itoa(n.Resources)}
 			if wide {
-				row = append(row, strconv.Itoa(n.Peers), strconv.FormatInt(n.Bytes, 10), strconv.FormatUint(n.Updates, 10))
+				row = append(row, strconv.Itoa(n.Peers), strconv.FormatInt(n.Bytes, 10), strconv.FormatUint(n.Updates, 10), VersionsText(n.Versions))
 			}
 			rows = append(rows, append(row, NotesOfKey(n)))
 		}
 	}
 	return rows
+}
+
+// VersionsText shows versions by type: only the version if all types have the same.
+func VersionsText(of map[string]string) string {
+	types := slices.Sorted(maps.Keys(of))
+	if len(types) == 0 {
+		return ""
+	}
+	same := true
+	all := make([]string, len(types))
+	for i, name := range types {
+		all[i] = name + " " + of[name]
+		same = same && of[name] == of[types[0]]
+	}
+	if same {
+		return of[types[0]]
+	}
+	return strings.Join(all, ", ")
 }
 
 // stateOfKey says where a node gets a key from.

@@ -77,7 +77,7 @@ func Compile(list []Rule) (*Policy, error) {
 			fail("name", "", aggregation.Issue{Message: fmt.Sprintf("%q is not a name, expected at most %d printable characters", r.name, maxName)})
 		}
 		if first, taken := names[r.name]; taken {
-			fail("name", "", aggregation.Issue{Message: fmt.Sprintf("%q is the name of authorize[%d] already", r.name, first)})
+			fail("name", "", aggregation.Issue{Message: fmt.Sprintf("%q is already the name of authorization.rules[%d]", r.name, first)})
 		} else {
 			names[r.name] = i
 		}

@@ -114,7 +114,7 @@ own                 no match     peer.spiffe_id == "spiffe://corp/ns/" + node.cl
 banned              refuses      peer.authenticated
 rest                not reached  listener == "x"
 
-refused: rule banned of authorize refuses this client (PermissionDenied)
+refused: authorization rule banned denies this client (PermissionDenied)
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -33,11 +33,11 @@ type Refusal struct {
 func (r *Refusal) Error() string {
 	switch r.Reason {
 	case Denied:
-		return "rule " + r.Rule + " of authorize refuses this client"
+		return "authorization rule " + r.Rule + " denies this client"
 	case Failed:
-		return "rule " + r.Rule + " of authorize cannot be asked about this client: " + r.detail
+		return "authorization rule " + r.Rule + " cannot be evaluated for this client: " + r.detail
 	}
-	return "no rule of authorize allows this client's Node (tried: " + r.detail + ")"
+	return "no authorization rule allows this client's Node (tried: " + r.detail + ")"
 }
 
 // GRPCStatus lets a handler return a Refusal as it is.

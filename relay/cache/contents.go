@@ -177,18 +177,41 @@ func (u *updateTxn) record(name string, kind editKind, from *resource.Resource, 
 	if !keeps {
 		from = nil
 	}
+	if u.edits == nil {
+		u.edits, t.spareEdits = t.spareEdits, nil
+	}
 	u.edits = append(u.edits, edit{name, kind, from})
+}
+
+// mostSpare bounds the memory that a table keeps for the edits of its next update: most updates change
+// few resources.
+const mostSpare = 4
+
+// spareLocked keeps the memory of edits, to which nothing else may refer, for the next update.
+func (t *Table) spareLocked(edits []edit) {
+	if c := cap(edits); c > 0 && c <= mostSpare {
+		clear(edits)
+		t.spareEdits = edits[:0]
+	}
 }
 
 // changedNames are the first names that an update changed, of each kind. They are never changed.
 type changedNames struct {
-	all   []string // by kind
-	until [3]uint8 // where each kind ends in all
+	only  string   // if there is one
+	all   []string // by kind, if there are several
+	until [3]uint8 // how many there are up to each kind
 }
 
 // firstNames returns the first names of each kind.
 func firstNames(edits []edit) (n changedNames) {
 	if len(edits) == 0 {
+		return n
+	}
+	if len(edits) == 1 { // without an allocation, since most updates are such
+		n.only = edits[0].name
+		for kind := edits[0].kind; kind <= edRemoved; kind++ {
+			n.until[kind] = 1
+		}
 		return n
 	}
 	n.all = make([]string, 0, min(len(edits), 3*namesPerUpdate))
@@ -210,12 +233,18 @@ func (n *changedNames) of(kind editKind) []string {
 	if kind > edAdded {
 		from = n.until[kind-1]
 	}
-	return n.all[from:n.until[kind]]
+	switch {
+	case n.all != nil:
+		return n.all[from:n.until[kind]]
+	case from < n.until[kind]:
+		return []string{n.only}
+	}
+	return nil
 }
 
 // edits returns the names as edits without contents.
 func (n *changedNames) edits() []edit {
-	out := make([]edit, 0, len(n.all))
+	out := make([]edit, 0, n.until[edRemoved])
 	for kind := edAdded; kind <= edRemoved; kind++ {
 		for _, name := range n.of(kind) {
 			out = append(out, edit{name: name, kind: kind})

@@ -98,12 +98,15 @@ func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server str
 			p.names = firstNames(append(p.names.edits(), u.edits...))
 		}
 		*last = p
+		t.spareLocked(u.edits)
 		return
 	}
 	p.number, p.names = t.group.recorded.Add(1), firstNames(u.edits)
 	if hasContents {
 		p.contents = &contents{table: t, edits: u.edits}
 		t.group.cache.past.add(p.contents)
+	} else {
+		t.spareLocked(u.edits)
 	}
 	if len(h.ring) < limit {
 		h.ring = append(h.ring, p)

@@ -22,9 +22,12 @@ type GroupInfo struct {
 	Error     string    `json:"error,omitempty"`
 	// Stale says that some content was restored from last known good, and the control plane has not
 	// answered for it since (K14).
-	Stale   bool         `json:"stale,omitempty"`
-	Streams []StreamInfo `json:"legs"`
-	Bytes   int64        `json:"bytes"`
+	Stale bool `json:"stale,omitempty"`
+	// BehindSince is since when the tier agrees on newer content that this node lacks, if that is
+	// longer than [Config.HeadWait].
+	BehindSince time.Time    `json:"behind_since,omitzero"`
+	Streams     []StreamInfo `json:"legs"`
+	Bytes       int64        `json:"bytes"`
 	// HeldRemovals is how many resources are served although a control plane removed them (K16).
 	HeldRemovals int         `json:"held_removals,omitempty"`
 	Tables       []TableInfo `json:"tables"`
@@ -76,8 +79,11 @@ type StreamInfo struct {
 
 // TableInfo describes one type of a key.
 type TableInfo struct {
-	TypeURL       string `json:"type_url"`
-	Version       string `json:"version"`
+	TypeURL string `json:"type_url"`
+	Version string `json:"version"`
+	// ControlPlaneVersion is the control plane's own version of its newest update, if it has one.
+	ControlPlaneVersion string `json:"control_plane_version,omitempty"`
+
 	Generation    uint64 `json:"generation"`
 	Resources     int    `json:"resources"`
 	Tombstones    int    `json:"tombstones"`
@@ -122,6 +128,9 @@ func (c *Cache) GroupInfos() []GroupInfo {
 		}
 		for _, t := range g.Tables() {
 			ti := t.info()
+			if since := t.behindSince(time.Now()); !since.IsZero() && (i.BehindSince.IsZero() || since.Before(i.BehindSince)) {
+				i.BehindSince = since
+			}
 			i.Bytes += ti.Bytes
 			i.Stale = i.Stale || ti.Stale
 			i.HeldRemovals += ti.HeldRemovals
@@ -146,7 +155,7 @@ func (t *Table) info() TableInfo {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
+		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), ControlPlaneVersion: t.heard.newest(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
 		Bytes: t.bytesLocked(), Subscriptions: len(t.subs), Wildcard: t.demand.Wildcard().Demanded(), Names: t.demand.Len(), NamesShare: t.fullestLocked(),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
 		Stale: t.staleLocked(), Expiring: t.store.Expiring(), Expired: t.fed.Expired, ResourceErrors: t.notes.Len(),

@@ -32,6 +32,8 @@ type Table struct {
 	history history
 	heard   heard // see versions.go
 	keeps   bool  // previous contents are recorded; see keepsContents
+	// spareEdits is memory for the edits of the next update.
+	spareEdits []edit
 	// rejected holds, by canonical name, the problems of names whose newest copies could not be
 	// used. It is nil until there is one.
 	rejected map[string]*Problem

@@ -110,6 +110,18 @@ func (t *Table) recheckHeadLocked(woken map[*Subscription]struct{}) {
 // behindLocked reports whether the tier head is about content that is newer than the table's.
 func (t *Table) behindLocked() bool { return t.tierHead.Standing() == tierhead.Behind }
 
+// behindSince returns since when the tier has newer content for clients of the wildcard; zero if it has
+// none, or since less than [Config.HeadWait]: content of that age is on its way. Without a wildcard,
+// nodes have what their own clients subscribe to, and a difference proves nothing.
+func (t *Table) behindSince(now time.Time) time.Time {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if !t.behindLocked() || !t.demand.Wildcard().Demanded() || now.Sub(t.tierHead.Since()) < t.group.cache.cfg.HeadWait {
+		return time.Time{}
+	}
+	return t.tierHead.Since()
+}
+
 // outdatedLocked reports whether other nodes are certain to have newer content, provided that they
 // have what the tier head describes: the head arrived after the table's content, or that was
 // restored, or is from before the key was idle or the process slept. A head that was written before

@@ -102,12 +102,29 @@ func (t *Table) VersionsSince(from, to uint64) (versions []string) {
 	return versions
 }
 
+// VersionAt is the control plane's version of the newest update that a client has which has the content
+// up to a generation; empty if it is not remembered, or the update had none.
+func (t *Table) VersionAt(gen uint64) string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, h := range slices.Backward(t.heard) {
+		if h.gen <= gen {
+			return h.version
+		}
+	}
+	return ""
+}
+
 // NewestVersion is the control plane's version of its newest update; empty if it has none.
 func (t *Table) NewestVersion() string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if n := len(t.heard); n > 0 {
-		return t.heard[n-1].version
+	return t.heard.newest()
+}
+
+func (h heard) newest() string {
+	if n := len(h); n > 0 {
+		return h[n-1].version
 	}
 	return ""
 }

@@ -29,6 +29,8 @@ const (
 
 	ControlPlaneLost Kind = "control_plane.lost"
 	ControlPlaneBack Kind = "control_plane.back"
+	StreamFailed     Kind = "control_plane.stream_failed"
+	ResponseRejected Kind = "control_plane.response_rejected"
 
 	ConfigApplied          Kind = "config.applied"
 	ConfigRejected         Kind = "config.rejected"
@@ -49,6 +51,8 @@ const (
 	GuardExpired  Kind = "removal_guard.expired"
 	MassRemoval   Kind = "removals.applied"
 
+	LastGoodNotStored Kind = "last_known_good.not_stored"
+
 	CertificateReloaded Kind = "certificate.reloaded"
 	CertificateExpiring Kind = "certificate.expiring"
 	CertificateExpired  Kind = "certificate.expired"
@@ -58,6 +62,11 @@ const (
 
 	ClientsShed       Kind = "clients.shed"
 	ClientsRebalanced Kind = "clients.rebalanced"
+
+	ClientsRejected     Kind = "clients.rejected"
+	ClientsUnauthorized Kind = "clients.unauthorized"
+	ResponseTooLarge    Kind = "clients.response_too_large"
+	PeersRejected       Kind = "peers.rejected"
 
 	ClockDiffers Kind = "clock.differs"
 	ClockAgrees  Kind = "clock.agrees"

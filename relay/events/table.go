@@ -52,6 +52,14 @@ var table = []Spec{
 		Text: "Control plane {address} is reachable again[ after {down_for}]",
 	},
 	{
+		Kind: StreamFailed, Severity: Warning, About: AboutControlPlane, Name: "address", Attributes: []string{"origin", "error"}, Same: []string{"error"},
+		Text: "A stream to control plane {address} failed, others are up[: {error}]; the relay retries with backoff",
+	},
+	{
+		Kind: ResponseRejected, Severity: Error, About: AboutControlPlane, Name: "address", Attributes: []string{"origin", "type", "error"}, Same: []string{"type", "error"},
+		Text: "The relay rejected (NACK) a response of control plane {address} of type {type}: {error}; clients keep the previous configuration; fix the resource in the control plane",
+	},
+	{
 		Kind: ConfigApplied, Severity: Info, About: AboutConfig, Attributes: []string{"fields"}, Same: []string{"fields"},
 		Text: "A changed configuration is active: {fields}",
 	},
@@ -114,6 +122,10 @@ var table = []Spec{
 		Text: "The control plane removed {removals} of {of|resource} of {keys|key}, and clients follow; removal_guard.max_percent would hold such removals back",
 	},
 	{
+		Kind: LastGoodNotStored, Severity: Warning, About: AboutKey, Name: "key", Attributes: []string{"type", "reason"}, Same: []string{"reason"}, Combining: PerKeys,
+		Text: "A type of {keys|key} is not stored as last known good: {reason}; a node that starts without the control plane lacks it",
+	},
+	{
 		Kind: CertificateReloaded, Severity: Info, About: AboutFile, Name: "from", Attributes: []string{"subject", "names", "not_after"}, Same: []string{"not_after"},
 		Text: "A certificate was reloaded from {from}; it is valid until {not_after}",
 	},
@@ -144,6 +156,22 @@ var table = []Spec{
 	{
 		Kind: ClientsRebalanced, Severity: Info, About: AboutClients, Attributes: []string{"clients", "surplus", "nodes", "all_clients"},
 		Text: "Node {node} moves {surplus|client} to other nodes, which have fewer",
+	},
+	{
+		Kind: ClientsRejected, Severity: Warning, About: AboutClients, Attributes: []string{"limit", "code", "reason", "peer"},
+		Text: "Node {node} rejects clients, such as {peer}[ (code {code})]: {reason}",
+	},
+	{
+		Kind: ClientsUnauthorized, Severity: Warning, About: AboutClients, Attributes: []string{"rule", "reason", "identity", "peer"},
+		Text: "Node {node} rejects clients without authorization, such as {peer}[ ({identity})]: {reason}",
+	},
+	{
+		Kind: ResponseTooLarge, Severity: Error, About: AboutClients, Attributes: []string{"type", "bytes", "limit"},
+		Text: "Node {node} sent a response of type {type} with {bytes} bytes, more than limits.max_response_size; most clients reject it; use the delta variant, or fewer resources per key",
+	},
+	{
+		Kind: PeersRejected, Severity: Warning, About: AboutNode, Attributes: []string{"peer"},
+		Text: "Node {node} rejected a call of {peer} to its peer port without the token of the tier; if that is a node of the tier, compare tier.peer.token_file",
 	},
 	{
 		Kind: ClockDiffers, Severity: Warning, About: AboutNode, Name: "member", Attributes: []string{"differs_from", "ahead"},

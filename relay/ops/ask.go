@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -118,6 +119,15 @@ func AskAll[T any](ctx context.Context, t *Nodes, path string, v url.Values, wan
 		answers = append(answers, r.answer)
 	}
 	return answers, silent
+}
+
+// noNode is the error for a node that the tier does not have, or not any more.
+func (f *Model) noNode(name string) error {
+	var names []string
+	for _, m := range f.nodes.All() {
+		names = append(names, m.Name)
+	}
+	return fmt.Errorf("node: the tier has no node %q; its nodes are %s", name, strings.Join(names, ", "))
 }
 
 // InShort is why a node did not answer, without what gRPC wraps around it.

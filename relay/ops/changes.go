@@ -337,7 +337,7 @@ func (f *Model) Changes(ctx context.Context, q ChangesQuery) (Changes, error) {
 		}
 	}
 	if !known {
-		return Changes{Silent: silent}, fmt.Errorf("node: the tier has no node %q", q.Node)
+		return Changes{Silent: silent}, f.noNode(q.Node)
 	}
 	return Changes{Silent: silent}, ErrUnknownKey
 }

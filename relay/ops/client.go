@@ -60,6 +60,9 @@ type Type struct {
 	// stream. Synced says that the client has taken it; otherwise which version it
 	// holds is known by its place in the table's history only, Acked.
 	Version string `json:"version,omitempty"`
+	// ControlPlaneVersion is the control plane's own version of what the client has acknowledged; empty
+	// if the control plane has none, or the node no longer remembers it.
+	ControlPlaneVersion string `json:"control_plane_version,omitempty"`
 	// Sent, Acked and Newest are generations of the table on the client's node: of
 	// what it was sent, of what it took, and of the newest that it should have.
 	Sent   uint64 `json:"sent_generation"`
@@ -171,7 +174,7 @@ func typeOf(t fanout.TypeInfo) Type {
 		waiting = "ordered after " + ShortName(t.After)
 	}
 	return Type{
-		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Waiting: waiting, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
+		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Waiting: waiting, Version: t.Version, ControlPlaneVersion: t.ControlPlaneVersion, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
 		Wildcard: t.Wildcard, Names: t.Names, Missing: t.Missing, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,
 		Has: t.Has, UnackedResends: t.UnackedRepeats,
 	}

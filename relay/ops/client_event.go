@@ -114,11 +114,17 @@ func (e *ClientEvent) What() string {
 	switch e.Event {
 	case EventConnected:
 		text := "connected (" + e.Variant + ")"
+		if e.Variant == fanout.PollVariant {
+			text = "polls (" + e.Variant + ")"
+		}
 		if e.Before != "" {
 			text += ", before that to node " + e.Before
 		}
 		return text
 	case EventSent:
+		if e.Resources == nil { // to a client that polls
+			return "sent in response to a poll, " + map[string]string{"ack": "ACK with a later poll", "nack": "NACK", "": "no ACK yet"}[e.Answer]
+		}
 		text := "sent " + counted(e.Resources) + ", "
 		switch e.Answer {
 		case "ack":
@@ -147,10 +153,7 @@ func (e *ClientEvent) What() string {
 }
 
 func counted(n *int) string {
-	switch {
-	case n == nil:
-		return ""
-	case *n == 1:
+	if *n == 1 {
 		return "1 resource"
 	}
 	return strconv.Itoa(*n) + " resources"

@@ -66,6 +66,7 @@ func (l Local) clientEvents(name string, limit int) EventsPart {
 	for i := range streams {
 		part.Events = append(part.Events, eventsOf(l.Node, &streams[i])...)
 	}
+	part.Events = append(part.Events, l.pollEvents(name)...)
 	part.Events, part.More = newestEvents(part.Events, limit, part.More)
 	return part
 }

@@ -150,7 +150,7 @@ func (f *Model) Compare(ctx context.Context, q CompareQuery) (Comparison, error)
 		name, node string
 	}{{&out.A, q.A, q.NodeA}, {&out.B, q.B, q.NodeB}} {
 		if s.node != "" && !slices.ContainsFunc(f.nodes.All(), func(m shard.Member) bool { return m.Name == s.node }) {
-			return out, fmt.Errorf("node: the tier has no node %q", s.node)
+			return out, f.noNode(s.node)
 		}
 		find := f.findKey
 		if q.Kind == ClientSide {

@@ -137,7 +137,7 @@ func (f *Model) Dump(ctx context.Context, key, typeURL, node, next string) (Dump
 		return d, nil
 	}
 	if !known {
-		return Dump{}, fmt.Errorf("node: the tier has no node %q", node)
+		return Dump{}, f.noNode(node)
 	}
 	return Dump{Silent: silent}, ErrUnknownKey
 }

@@ -49,6 +49,8 @@ type NodeKey struct {
 	// the tier, and that the origin has not confirmed (K14).
 	HeldRemovals int  `json:"held_removals"`
 	Stale        bool `json:"stale"`
+	// Versions are the control plane's own versions of the newest updates, by short name of the type.
+	Versions map[string]string `json:"control_plane_versions,omitempty"`
 	// States counts the clients by how they stand; Updates how often an origin, or the
 	// node in From, has said something, and Changes how many resources changed so.
 	States  Count  `json:"states"`
@@ -91,6 +93,12 @@ func (l Local) keys(q KeyQuery) []NodeKey {
 			row.Resources += t.Resources
 			row.Updates += t.Updates
 			row.Changes += t.Changes
+			if t.ControlPlaneVersion != "" {
+				if row.Versions == nil {
+					row.Versions = make(map[string]string, len(g.Tables))
+				}
+				row.Versions[ShortName(t.TypeURL)] = t.ControlPlaneVersion
+			}
 		}
 		if place, ok := places[g.Key]; ok {
 			row.State, row.From, row.Since = string(place.State), place.Owner, place.Since
@@ -126,6 +134,11 @@ func (l Local) KeySums() (sums KeySums) {
 		}
 		if g.Stale {
 			sums.Stale++
+		}
+		if !g.BehindSince.IsZero() {
+			if sums.Behind++; sums.Behind == 1 || g.BehindSince.Before(sums.BehindSince) {
+				sums.BehindKey, sums.BehindSince = g.Key, g.BehindSince
+			}
 		}
 		if g.Empty() != "" {
 			sums.Empty++

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"slices"
 
@@ -108,7 +107,7 @@ type Page struct {
 // was asked for, and may be less although there are more.
 func (f *Model) Clients(ctx context.Context, q Query) (Page, error) {
 	if q.Node != "" && !slices.ContainsFunc(f.nodes.All(), func(m shard.Member) bool { return m.Name == q.Node }) {
-		return Page{}, fmt.Errorf("node: the tier has no node %q", q.Node)
+		return Page{}, f.noNode(q.Node)
 	}
 	wanted := func(node string) bool {
 		return (q.Node == "" || node == q.Node) && !slices.ContainsFunc(q.silent, func(s Silent) bool { return s.Node == node })
@@ -116,8 +115,22 @@ func (f *Model) Clients(ctx context.Context, q Query) (Page, error) {
 	if q.Sort != "" {
 		return f.sortedPage(ctx, q, wanted), nil
 	}
-	parts, silent := AskAll[Part](ctx, f.nodes, askClients, q.values(), wanted)
+	asked := q
+	asked.Limit = shareOf(q.Limit, len(f.nodes.All()))
+	parts, silent := AskAll[Part](ctx, f.nodes, askClients, asked.values(), wanted)
 	return q.join(parts, silent), nil
+}
+
+// fullShare is the size up to which each node sends a whole page.
+const fullShare = 200
+
+// shareOf is how many clients each of n nodes sends for a page of limit clients by name. Clients of all
+// nodes are mixed in that order, so a whole page of each would be dropped for the most part.
+func shareOf(limit, n int) int {
+	if limit <= fullShare || n <= 1 {
+		return limit
+	}
+	return min(limit, max(fullShare, limit/n+limit/8))
 }
 
 // join puts the parts of all nodes together. What lies behind the end of any part

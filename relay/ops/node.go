@@ -73,7 +73,12 @@ type KeySums struct {
 	// of which removals are held back (K16).
 	Stale int `json:"stale"`
 	Held  int `json:"held"`
-	// Empty are those with clients and without content while no control plane is reachable.
+	// Behind are those of which the tier has newer content, BehindKey is the one that lacks it for
+	// the longest time, and BehindSince since when.
+	Behind      int       `json:"behind,omitempty"`
+	BehindKey   string    `json:"behind_key,omitempty"`
+	BehindSince time.Time `json:"behind_since,omitzero"`
+	// Empty are those with clients and without content that have no upstream stream.
 	Empty int `json:"empty,omitempty"`
 }
 

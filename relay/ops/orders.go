@@ -249,7 +249,7 @@ func (f *Model) NotOrdered(ctx context.Context, o Order, done Ordered, err error
 			fmt.Fprintf(&b, " on node %s", o.Node)
 		}
 		if done.Polling > 0 {
-			fmt.Fprintf(&b, "; %d with that name poll, and get what is newest with their next poll", done.Polling)
+			fmt.Fprintf(&b, "; %s with that name, which get the newest content with their next poll", count(done.Polling, "polling client"))
 		} else if near := f.suggest(ctx, o.Client, done.Silent); len(near) > 0 {
 			b.WriteString("; did you mean:")
 			for _, n := range near {

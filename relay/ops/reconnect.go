@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"slices"
 
@@ -77,7 +76,7 @@ func (f *Model) Reconnect(ctx context.Context, o ReconnectOrder) (Reconnecting, 
 		done.Node = f.nodes.Self().Name
 	}
 	if o.Node != "" && !slices.ContainsFunc(f.nodes.All(), func(m shard.Member) bool { return m.Name == o.Node }) {
-		return done, fmt.Errorf("node: the tier has no node %q", o.Node)
+		return done, f.noNode(o.Node)
 	}
 	v := Order{By: o.By, DryRun: o.DryRun}.values(f.nodes.Self().Name)
 	var parts []ReconnectingNode

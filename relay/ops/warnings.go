@@ -12,7 +12,7 @@ import (
 // Warning is something that an operator should look at.
 type Warning struct {
 	// Level is error or warning, Kind what it is about: silence, node, config, differs,
-	// certificate, control_plane, files, types, stale, held, redis, rules or clients.
+	// certificate, control_plane, files, types, stale, behind, held, redis, rules or clients.
 	Level string `json:"level"`
 	Kind  string `json:"kind"`
 	// Node is the node that it is about, if it is about one.
@@ -199,13 +199,16 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelWarning, "types", fmt.Sprintf("Clients of node %s subscribe to types that the control plane does not seem to support; it closes streams with these types", a.Node), strings.Join(a.SeparateTypes, "\n"), time.Time{})
 	}
 	if k.Empty > 0 {
-		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no other node has the configuration", a.Node, count(k.Empty, "key")), "", time.Time{})
+		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: it has no upstream stream, and no other node has the configuration", a.Node, count(k.Empty, "key")), "", time.Time{})
 	}
 	if a.LastGood != "" {
 		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write last known good; check last_known_good.directory or tier.redis. After a restart without a control plane, the node would serve an older state", a.Node), a.LastGood, a.LastGoodSince)
 	}
 	if k.Stale > 0 {
 		add(levelWarning, "stale", fmt.Sprintf("Node %s serves last known good for %s; the control plane has not confirmed it", a.Node, count(k.Stale, "key")), "", time.Time{})
+	}
+	if k.Behind > 0 {
+		add(levelError, "behind", fmt.Sprintf("Node %s lacks the newest content of %s, such as %s; its clients have older configuration than those of other nodes; see 'xdsrelay keys' for its source", a.Node, count(k.Behind, "key"), k.BehindKey), "", k.BehindSince)
 	}
 	if k.Held > 0 {
 		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; approve them with 'xdsrelay removals approve KEY'", a.Node, count(k.Held, "key")), "", time.Time{})

@@ -48,7 +48,7 @@ func TestWarnings(t *testing.T) {
 		"error redis Redis is unreachable from node a; its clients are not affected | no answer",
 		"error control_plane Node a has no upstream stream for 2 keys; clients keep their last configuration | refused",
 		"error files Node a cannot use files of its upstream directory | x.json: bad",
-		"error empty Node a has no configuration for 2 keys with clients: the control plane is unreachable, and no other node has the configuration | ",
+		"error empty Node a has no configuration for 2 keys with clients: it has no upstream stream, and no other node has the configuration | ",
 		"error last_good Node a cannot write last known good; check last_known_good.directory or tier.redis. After a restart without a control plane, the node would serve an older state | no space left",
 		"error node Node a is not ready | no key has any state",
 		"error redis Redis rejects operations of node b | READONLY",

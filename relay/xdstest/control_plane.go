@@ -39,6 +39,7 @@ type ControlPlane struct {
 	mu      sync.Mutex
 	counts  Counts                              // guarded by mu
 	arrives func(stream int64, m proto.Message) // guarded by mu; nil: nobody listens
+	refuses func(*corev3.Node) error            // guarded by mu; nil: nobody is refused
 }
 
 // NewControlPlane starts a server of snapshots in ADS mode, in which a SotW
@@ -219,6 +220,24 @@ func (cp *ControlPlane) OnRequest(f func(stream int64, m proto.Message)) {
 	cp.arrives = f
 }
 
+// Refuse ends streams with the error of f for their Node, if it is not nil. Open streams stay until
+// their next request.
+func (cp *ControlPlane) Refuse(f func(*corev3.Node) error) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.refuses = f
+}
+
+func (cp *ControlPlane) refused(n *corev3.Node) error {
+	cp.mu.Lock()
+	refuses := cp.refuses
+	cp.mu.Unlock()
+	if refuses == nil || n == nil {
+		return nil
+	}
+	return refuses(n)
+}
+
 // register serves ADS and every per-type service that go-control-plane has.
 func (cp *ControlPlane) register(g *grpc.Server) {
 	open := func(context.Context, int64, string) error {
@@ -250,11 +269,11 @@ func (cp *ControlPlane) register(g *grpc.Server) {
 		StreamClosedFunc: closed, DeltaStreamClosedFunc: closed,
 		StreamRequestFunc: func(id int64, r *discoveryv3.DiscoveryRequest) error {
 			request("sotw", id, r, r.GetErrorDetail() != nil)
-			return nil
+			return cp.refused(r.GetNode())
 		},
 		StreamDeltaRequestFunc: func(id int64, r *discoveryv3.DeltaDiscoveryRequest) error {
 			request("delta", id, r, r.GetErrorDetail() != nil)
-			return nil
+			return cp.refused(r.GetNode())
 		},
 		StreamResponseFunc: func(_ context.Context, id int64, _ *discoveryv3.DiscoveryRequest, r *discoveryv3.DiscoveryResponse) {
 			response("sotw", id, r)

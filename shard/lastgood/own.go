@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"xdsrelay/relay/cache"
+	tierevents "xdsrelay/relay/events"
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 	"xdsrelay/shard/store"
@@ -253,7 +254,7 @@ func (o *owned) skip(ctx context.Context, t *cache.Table, w *stored, mark string
 		k.metrics.wrote(outcomeUnencrypted)
 	}
 	if w.skipReason != why.Error() {
-		k.cfg.Logger.Warn("a type of a key is not stored as last known good", "key", o.key, "type", t.Type.URL, "reason", why)
+		k.cfg.Logger.Warn("a type of a key is not stored as last known good", tierevents.Key, tierevents.LastGoodNotStored, "key", o.key, "type", t.Type.URL, "reason", why)
 	}
 	w.mark, w.skippedMark, w.skipReason, w.hasTTLs = "", mark, why.Error(), false
 	return nil
