@@ -35,6 +35,10 @@ type TableDigest struct {
 	// Confirmed says that a control plane that this node asks itself has answered for all
 	// interests, on the present streams.
 	Confirmed bool
+	// Known says that the content is what a control plane, another node or a record has given for
+	// something that clients ask for. Where clients have left, or nothing has been given yet for what
+	// new ones ask for, content that is missing proves nothing.
+	Known bool
 	// Updates is the number of answers of control planes so far.
 	Updates uint64
 	// Traced is the update that made the newest change; nil if it is not traced, or no longer
@@ -52,8 +56,26 @@ func (t *Table) Digest() TableDigest {
 func (t *Table) tableDigestLocked() TableDigest {
 	return TableDigest{
 		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.Digest(), Version: t.wildVersionLocked(),
-		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.behindLocked(), Ahead: t.tierHead.Standing() == tierhead.Ahead, Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
+		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.behindLocked(), Ahead: t.tierHead.Standing() == tierhead.Ahead, Confirmed: t.confirmedLocked(), Known: t.givenLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
+}
+
+// givenLocked is [TableDigest.Known].
+func (t *Table) givenLocked() bool {
+	wanted, answered := 0, false
+	for i := range t.streams {
+		s := t.demand.Stream(i)
+		wanted, answered = wanted+s.Wanted(), answered || s.Wanted() > s.Unanswered()
+	}
+	switch {
+	case wanted == 0 || t.leaving: // what is still there is about to be dropped
+		return false
+	case t.store.Live() > 0:
+		return true
+	case t.demand.Wildcard().Demanded():
+		return t.demand.WildcardAnswered()
+	}
+	return answered
 }
 
 // OnChange calls changed when a table of the group may have new content, or a control plane has

@@ -23,6 +23,7 @@ type clock struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	ahead   time.Duration
+	forward time.Time     // when it was last turned forward; zero for never
 	stopped map[int]bool  // events that stop the process
 	runs    chan struct{} // closed when it runs again; nil while it runs
 	since   time.Time     // when it was stopped
@@ -48,7 +49,20 @@ func (c *clock) now() time.Time {
 func (c *clock) turn(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ahead += by
+	if c.ahead += by; by > 0 {
+		c.forward = time.Now()
+	}
+}
+
+// lastGap is when the process last found a gap in its time: it was stopped for long, or its clock was
+// turned forward, which looks the same to it. It is zero for never.
+func (c *clock) lastGap() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forward.After(c.woke) {
+		return c.forward
+	}
+	return c.woke
 }
 
 func (c *clock) isAhead() time.Duration {

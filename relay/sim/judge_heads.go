@@ -97,12 +97,16 @@ func (j *judge) replaced(key string, kept map[string]string) []check.Contradicti
 
 // confirmed is a resource that the new owner of a key got from the control plane before it
 // claimed the key, and after the node that had written the tier head ended: in between there
-// is no owner that it could have got it from. Empty for none.
+// is no owner that it could have got it from. What it got before a gap in its time may be old, as
+// far as it knows. Empty for none.
 func (j *judge) confirmed(owner, key, typeURL string, h tierHead) string {
 	claimed, writer := j.claims[key].since, j.world.node(h.owner)
 	ended, ever := j.ended[h.owner]
 	if writer == nil || !ever || writer.relay != nil && writer.since.Before(claimed) {
 		return ""
+	}
+	if n := j.world.node(owner); n.clock.lastGap().After(ended) {
+		ended = n.clock.lastGap()
 	}
 	for _, c := range j.clients {
 		if c.stream == nil || c.stream.node != owner || c.client.Key != key || !c.stream.answers(typeURL) || !c.stream.answered[typeURL].Before(claimed.Add(-tick)) {

@@ -25,6 +25,9 @@ func TestJudgeHeads(t *testing.T) {
 		"the one before is back":          {wrong: func(w *World) { begin(w, "n0") }},
 		"the new owner was cut off":       {wrong: func(w *World) { w.trouble(1, both("n1", redisHost, xdstest.Way{Refused: true})...); w.heal(1) }},
 		"the control plane is away":       {wrong: func(w *World) { w.originBy[0] = true }},
+		"its clock was set forward":       {wrong: func(w *World) { w.node("n1").clock.turn(time.Minute) }},
+		"its clock was set back":          {wrong: func(w *World) { w.node("n1").clock.turn(-time.Minute) }, found: true},
+		"its process was stopped":         {wrong: func(w *World) { w.node("n1").clock.woke = time.Now() }},
 		"it has changed at the control plane": {wrong: func(w *World) {
 			changed := has(3, "a")
 			changed.At = w.to.Since()

@@ -82,7 +82,7 @@ const aTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 func TestDue(t *testing.T) {
 	now := time.Now()
 	at := func(digest byte, updates uint64) cache.TableDigest {
-		return cache.TableDigest{Type: clusters, Digest: resource.Digest{digest}, Version: string('0' + digest), Updates: updates}
+		return cache.TableDigest{Type: clusters, Digest: resource.Digest{digest}, Version: string('0' + digest), Updates: updates, Known: true}
 	}
 	of := func(e cache.TableDigest, epoch, generation uint64) map[string]Head {
 		return map[string]Head{clusters.URL: {Epoch: epoch, Generation: generation, Digest: e.Digest, Version: e.Version}}

@@ -82,11 +82,14 @@ func (o *owned) due(editions []cache.TableDigest, owner string, wait time.Durati
 		if !ours {
 			last = o.before[url]
 		}
-		same := last.Generation > 0 && last.holds(e)
+		// Content that nobody asks for any more is no newer content: the head stays.
+		same := last.Generation > 0 && (last.holds(e) || ours && !e.Known)
 		switch {
 		case ours && same && o.confirmed[url]:
 			continue
 		case e.Updates == 0: // the control plane has not answered yet
+			continue
+		case !e.Known && !ours:
 			continue
 		case !ours && last.Generation > 0 && !same && e.Updates == o.answers[url] && now.Before(o.since.Add(wait)):
 			// The previous owner had other content, and the control plane has not answered since:
