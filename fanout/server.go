@@ -150,7 +150,7 @@ type Server struct {
 	refusalEvents [codes.Unauthenticated + 1]limit.Lines // per code; see logRefusal
 	oversizeLines limit.Lines                            // see oversize
 
-	candidates candidates
+	candidates     candidates
 	oversizeEvents limit.Lines
 
 	mu sync.Mutex
