@@ -42,7 +42,7 @@ func (n *Node) buildAdmin() error {
 		Tier:    n.tierAdmin(),
 		Metrics: n.metrics.Registry(),
 		Access:  access,
-		Log:     n.log,
+		Log:     n.log, TraceURL: n.cfg.Telemetry.TraceURL,
 		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload,
 
 		ClientStatus: n.status,
