@@ -43,7 +43,7 @@ func (n *Node) buildAdmin() error {
 		Metrics: n.metrics.Registry(),
 		Access:  access,
 		Log:     n.log, TraceURL: n.cfg.Telemetry.TraceURL,
-		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload,
+		Levels: n.levels, Settings: n.Settings, Reload: n.Reload,
 
 		ClientStatus: n.status,
 	}), n.log)

@@ -186,7 +186,7 @@ function showFreshness() {
   fresh.dataset.state = 'old';
   set('fresh-text', good ? `${age} old` : 'no answer');
   main.classList.toggle('old', good > 0);
-  const since = good ? `The page has had no data since ${clock(new Date(good))} and shows that state.` : 'The page has no data yet.';
+  const since = good ? `The page has had no data since ${clock(new Date(good))}${worst.good ? ' and shows that state' : ''}.` : 'The page has no data yet.';
   const gone = !worst.error?.status; // an answer that says no is an answer
   set('trouble-text', worst.error?.denied ? `This node requires a token again. ${since} Reload the page to enter it.` : `The node ${gone ? `does not answer (${reason(worst.error)})` : `reports an error: ${reason(worst.error)}`}. ${since} Retrying.`);
   morph(document.getElementById('elsewhere'), gone && !worst.error?.denied ? elsewhere(seen.live) : []);

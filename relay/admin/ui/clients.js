@@ -19,7 +19,7 @@ const orders = [['', 'name'], ['state', 'worst state'], ['since', 'longest in tr
 
 export function clients({ data, query, live, go }) {
   const all = live?.clients.clients ?? 0;
-  const filter = (state, text, n) => el('a', { 'data-key': state || 'all', href: href({ ...query, state }), 'aria-current': (query.state ?? '') === state ? 'true' : null }, text, n === null ? null : [' ', el('span', { class: 'soft' }, number(n), state ? el('span', { class: 'part' }, ` ${share(n, all)}`) : null)]);
+  const filter = (state, text, n) => el('a', { 'data-key': state || 'all', href: href({ ...query, state }), 'aria-current': (query.state ?? '') === state ? 'true' : null }, text, n === null ? null : [' ', el('span', { class: 'soft' }, number(n), state && n ? el('span', { class: 'part' }, ` ${share(n, all)}`) : null)]);
   const narrowed = ['key', 'reason'].filter((n) => query[n]);
   return [
     el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, 'Clients'),

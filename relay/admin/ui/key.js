@@ -6,7 +6,7 @@ import { ago, chip, clientLink, legend, shorten, silence, stateBar, sumStates } 
 import { notes, place } from './keys.js';
 import { keyPicture } from './topology.js';
 
-const few = 20;
+const few = 10;
 
 const ask = (path, query) => `/api/v1/${path}?${new URLSearchParams(query)}`;
 
@@ -33,11 +33,11 @@ export function key({ data, history, some, live, name, load }) {
       fact('Clients', [el('a', { href: `#/clients?${new URLSearchParams({ key: name })}` }, count(all, 'client')), stateBar(states, 'Clients'), legend(states, { links: { key: name } })]),
       fact('Resources', `${number(best.resources)}, ${bytes(best.bytes)}`),
       fact('Updates', number(best.updates)))),
-    live ? card('way', 'Way of the configuration', null, keyPicture(k, live)) : null,
+    live ? card('way', 'Topology', null, keyPicture(k, live)) : null,
+    card('history', 'Updates', el('p', { class: 'soft small' }, 'newest first'), updates(history, k, live, load)),
     card('nodes', 'On each node', null, table('Nodes of the key', [{ title: 'Node' }, { title: 'Source' }, { title: 'Since' }, { title: 'Clients', num: true }, { title: 'Client states' }, { title: 'Resources', num: true }, { title: 'Updates', num: true }, { title: 'Problems' }],
       k.nodes.map((n) => ({ key: n.node, cells: [n.node, place(n), ago(n.since), number(n.clients), stateBar(n.states ?? {}, `Clients of ${n.node}`), number(n.resources), number(n.updates), notes(n)] })), { class: 'cards' })),
     card('clients', 'Clients', el('a', { class: 'small', href: `#/clients?${new URLSearchParams({ key: name, sort: 'state' })}` }, 'all clients of this key'), clients(some, all)),
-    card('history', 'Updates', el('p', { class: 'soft small' }, 'newest first'), updates(history, k, live, load)),
     card('content', 'Content', el('p', { class: 'soft small' }, 'without secrets'), content(name, load)),
   ];
 }

@@ -3,7 +3,7 @@ import { chart } from './chart.js';
 import { el, table } from './dom.js';
 import { happened, marksOf } from './events.js';
 import { bytes, count, number, percent, seconds, share, stateNames } from './format.js';
-import { ago, chip, inWords, keyLink, legend, progressBar, runbookLink, stateBar, synced, words } from './parts.js';
+import { ago, chip, counted, inWords, keyLink, legend, progressBar, runbookLink, stateBar, synced, words } from './parts.js';
 
 const card = (key, title, aside, ...body) => el('section', { class: 'card', 'data-key': key, 'aria-labelledby': `h-${key}` },
   el('header', {}, el('h2', { id: `h-${key}` }, title), aside), body);
@@ -94,7 +94,7 @@ function load(live) {
   ];
   const files = live.upstreams.every((o) => o.kind === 'directory');
   return card('load', 'Control-plane load saved', null,
-    table('Control-plane load saved', [{ title: '' }, { title: 'From upstream', num: true }, { title: 'To clients', num: true }, { title: 'Saved', num: true }],
+    table('Control-plane load saved', [{ title: 'Load' }, { title: 'From upstream', num: true }, { title: 'To clients', num: true }, { title: 'Saved', num: true }],
       rows.map(([name, into, out, show]) => ({ key: name, cells: [name, show(into), show(out), out > into ? el('b', {}, percent(out - into, out)) : '–'] })), { class: 'plain' }),
     el('p', { class: 'soft small' }, files ? 'The upstream is a directory, so there are no upstream streams.' : 'Without the relay, the control plane would send what is in “To clients”. Counted since the nodes started, without the traffic between nodes.'),
     el('ul', { class: 'legend' }, live.upstreams.map((o) => el('li', { 'data-key': o.name }, `${o.kind}${o.variant ? ` (${o.variant})` : ''}: `, el('span', { class: 'mono' }, o.where.join(', '))))));
@@ -124,7 +124,7 @@ function nodes(live) {
       [n.name, n.name === live.self ? el('span', { class: 'soft small' }, ' this one') : null],
       el('span', { title: n.error ?? null }, chip(nodeStates[n.state] ?? 'bad', words(n.state)),
         n.redis && !n.redis.up ? [' ', chip('bad', 'Redis unreachable')] : null, n.differs ? [' ', el('span', { title: n.differs.join(', ') }, chip('warn', 'different configuration'))] : null),
-      mute(n) ? (n.streams ? `${count(n.streams, 'stream')}?` : null) : [el('a', { href: `#/clients?node=${encodeURIComponent(n.name)}` }, number(n.clients)), el('span', { class: 'soft small part' }, ` ${share(n.clients, live.clients.clients)}`)], [stateBar(n.states ?? {}, `Clients of ${n.name}`), synced(n.states ?? {})],
+      mute(n) ? (n.streams ? `${count(n.streams, 'stream')}?` : null) : counted(n.clients, live.clients.clients, el('a', { href: `#/clients?node=${encodeURIComponent(n.name)}` }, number(n.clients))), [stateBar(n.states ?? {}, `Clients of ${n.name}`), synced(n.states ?? {})],
       mute(n) ? null : number(n.keys.owner), mute(n) ? null : [number(n.keys.follower), n.keys.fallback ? el('span', { class: 'soft' }, ` + ${n.keys.fallback} fallback`) : null],
       mute(n) ? null : number(n.traffic.streams_in), n.version, ago(n.since, { since: 'bare' })] })), { class: 'cards' }));
 }
@@ -133,5 +133,5 @@ function types(live) {
   if (!live.clients.types.length) return null;
   return card('types', 'Clients by type', null, table('Clients by type', [{ title: 'Type' }, { title: 'Clients', num: true }, { title: 'Client states' }],
     live.clients.types.map((t) => ({ key: t.type_url, cells: [el('a', { href: `#/clients?type=${encodeURIComponent(t.type)}`, title: t.type_url }, t.type),
-      number(Object.values(t.states).reduce((a, b) => a + b, 0)), el('div', { class: 'grow' }, stateBar(t.states, t.type), el('p', { class: 'soft small' }, synced(t.states), '; ', inWords(t.states), t.missing ? `; ${number(t.missing)} with missing resources` : null, t.stale_since ? [', stale ', ago(t.stale_since, { since: true })] : null))] })), { class: 'cards' }));
+      number(Object.values(t.states).reduce((a, b) => a + b, 0)), el('div', { class: 'grow' }, stateBar(t.states, t.type), el('p', { class: 'soft small' }, inWords(t.states), t.missing ? `; ${number(t.missing)} with missing resources` : null, t.stale_since ? [', stale ', ago(t.stale_since, { since: true })] : null))] })), { class: 'cards' }));
 }

@@ -21,13 +21,19 @@ export function stateBar(states, what) {
     stateOrder.filter((s) => states[s]).map((s) => el('i', { 'data-key': s, 'data-s': s.toLowerCase(), style: { width: `${(100 * states[s]) / all}%` } })));
 }
 
+// counted is a number with its part of all.
+export const counted = (n, all, text = number(n)) => el('span', { class: 'counted' }, text, all > 0 && n ? el('span', { class: 'soft small part' }, ` ${share(n, all)}`) : null);
+
 // synced is the part of clients that are, for a place beside a bar.
 export function synced(states) {
   const all = stateOrder.reduce((sum, s) => sum + (states[s] ?? 0), 0);
   return all ? el('span', { class: 'soft small' }, `${share(states.SYNCED ?? 0, all)} synced`) : null;
 }
 
-export const inWords = (states) => stateOrder.filter((s) => states[s]).map((s) => `${number(states[s])} ${stateNames[s].toLowerCase()}`).join(', ') || 'none';
+export function inWords(states) {
+  const all = stateOrder.reduce((sum, s) => sum + (states[s] ?? 0), 0);
+  return stateOrder.filter((s) => states[s]).map((s) => `${number(states[s])} ${stateNames[s].toLowerCase()} (${share(states[s], all)})`).join(', ') || 'none';
+}
 
 // sumStates adds up the states of the clients of a key's nodes.
 export function sumStates(nodes) {

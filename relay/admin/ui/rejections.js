@@ -1,7 +1,7 @@
 // Why clients reject: the reasons, and of one reason its clients, keys, versions and resources.
 import { el, table } from './dom.js';
 import { count, number, share } from './format.js';
-import { ago, clientLink, keyLink, runbookLink, shorten, silence } from './parts.js';
+import { ago, clientLink, counted, keyLink, runbookLink, shorten, silence } from './parts.js';
 
 const few = 50;
 
@@ -47,7 +47,7 @@ export function rejections({ data, some, query }) {
         [{ title: 'Reason' }, { title: 'Type' }, { title: 'Clients', num: true }, { title: 'Keys', num: true }, { title: 'Since' }, { title: 'Resources' }],
         data.reasons.map((r) => ({ key: `${r.type_url}|${r.message}`, cells: [
           el('a', { class: 'reason', href: href({ type: r.type, reason: r.message, key: query.key }) }, r.message || '(no reason)'), r.type,
-          [number(r.clients), el('span', { class: 'soft small part' }, ` ${share(r.clients, data.clients)}`)], `${number(r.keys.length)}${r.keys_omitted ? '+' : ''}`, ago(r.since),
+          counted(r.clients, data.clients), `${number(r.keys.length)}${r.keys_omitted ? '+' : ''}`, ago(r.since),
           named(r).slice(0, 3).map((n) => el('p', { 'data-key': n }, n))] })), { class: 'cards' }),
       data?.more_reasons ? el('p', { class: 'soft small' }, 'There are further reasons.') : null),
   ];
@@ -60,7 +60,7 @@ const named = (r) => {
 
 function about(r, data, query) {
   const counts = (title, all, show) => el('section', { class: 'card', 'data-key': title, 'aria-labelledby': `h-${title}` }, el('header', {}, el('h2', { id: `h-${title}` }, title)),
-    table(title, [{ title: title.slice(0, -1) }, { title: 'Clients', num: true }], all.slice(0, 10).map((c) => ({ key: c.name, cells: [show(c.name), [number(c.clients), el('span', { class: 'soft small part' }, ` ${share(c.clients, r.clients)}`)]] })), { class: 'plain' }),
+    table(title, [{ title: title.slice(0, -1) }, { title: 'Clients', num: true }], all.slice(0, 10).map((c) => ({ key: c.name, cells: [show(c.name), counted(c.clients, r.clients)] })), { class: 'plain' }),
     all.length > 10 ? el('p', { class: 'soft small' }, `and ${number(all.length - 10)} more`) : null);
   return el('div', { class: 'grid stack', 'data-key': 'about' },
     el('section', { class: 'card', 'data-key': 'resources', 'aria-labelledby': 'h-resources' }, el('header', {}, el('h2', { id: 'h-resources' }, 'Resources'), el('p', { class: 'soft small' }, 'named in the reason, or part of the rejected update')),

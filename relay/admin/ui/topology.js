@@ -1,4 +1,4 @@
-// The way of configuration as a picture: control planes, owners, followers, clients. Boxes are
+// The topology as a picture: control planes, owners, followers, clients. Boxes are
 // HTML, so that names are links; the lines between them are SVG, and a table has the same.
 import { el, table } from './dom.js';
 import { count, number } from './format.js';
@@ -87,14 +87,14 @@ export function topology({ live }) {
     head,
     silence(live.clients.silent),
     el('section', { class: 'card', 'data-key': 'tier', 'aria-label': 'Topology of the tier' },
-      picture({ key: 'tier', title: 'Ways of configuration in the tier', rows: Math.max(nodes.length, sources.length), edges,
+      picture({ key: 'tier', title: 'Topology of the tier', rows: Math.max(nodes.length, sources.length), edges,
         layers: [{ title: 'Control planes', boxes: sources }, { title: 'Owners', boxes: owners }, { title: 'Nodes', boxes: servers }, { title: 'Clients', boxes: clients }] }),
       hidden > 0 ? el('p', { class: 'soft small' }, `${count(hidden, 'more node')}: the Overview lists all.`) : null,
-      el('p', { class: 'soft small' }, 'A line is as thick as its part of the layer: streams, keys or clients. Open a key to see the way of its own configuration.')),
+      el('p', { class: 'soft small' }, 'A line is as thick as its part of the layer: streams, keys or clients. A key has a picture of its own.')),
   ];
 }
 
-// keyPicture is the way of one key.
+// keyPicture is the topology of one key.
 export function keyPicture(k, live) {
   const sources = upstreams(live);
   if (sources.length > 1) sources.splice(0, sources.length, { id: 'u0', row: null, name: 'control planes', kind: 'upstream', lines: [count(live.upstreams.length, 'upstream')], href: '#/config' });
@@ -116,6 +116,6 @@ export function keyPicture(k, live) {
   });
   const layers = [{ title: 'Control plane', boxes: sources }, { title: 'Owner', boxes: top }, ...(below.length ? [{ title: 'Followers', boxes: below }] : []), { title: 'Clients', boxes: ends }];
   return [
-    picture({ key: 'way', title: `Way of the configuration of ${k.key}`, layers, edges, rows: Math.max(1, order.length) }),
+    picture({ key: 'way', title: `Topology of ${k.key}`, layers, edges, rows: Math.max(1, order.length) }),
     k.nodes.length > order.length ? el('p', { class: 'soft small' }, `${count(k.nodes.length - order.length, 'more node')}: the table has all.`) : null];
 }
