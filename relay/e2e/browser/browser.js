@@ -12,7 +12,7 @@ const patience = 20_000;
 
 let browser;
 let page;
-let origin;
+let origins = []; // the nodes of which the page may ask something
 let wrong = [];
 let asked = 0; // requests of the page
 
@@ -22,7 +22,7 @@ const orders = {
     browser ??= await chromium.launch({ executablePath: process.env.E2E_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', httpCredentials: password ? { username: 'anybody', password } : undefined });
     page = await context.newPage();
-    origin = new URL(url).origin;
+    origins = [new URL(url).origin];
     page.setDefaultTimeout(patience);
     page.on('pageerror', (error) => wrong.push(`an error: ${error.message}`));
     page.on('console', (message) => {
@@ -32,7 +32,7 @@ const orders = {
     });
     page.on('request', (request) => {
       asked++;
-      if (!request.url().startsWith(origin)) wrong.push(`a request to ${request.url()}`);
+      if (!origins.some((origin) => request.url().startsWith(`${origin}/`))) wrong.push(`a request to ${request.url()}`);
     });
     page.on('dialog', (dialog) => wrong.push(`a dialog: ${dialog.message()}`));
     await page.addInitScript(() => {
@@ -91,7 +91,7 @@ const orders = {
   // follow follows a link to another node.
   async follow({ name }) {
     const link = page.getByRole('link', { name, exact: true }).first();
-    origin = new URL(await link.getAttribute('href')).origin;
+    origins.push(new URL(await link.getAttribute('href')).origin);
     await link.click();
     await page.locator('main h1').waitFor();
   },
