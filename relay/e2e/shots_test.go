@@ -44,7 +44,7 @@ func TestScreenshots(t *testing.T) {
 	shot := func(name, view string, width, height int, scheme string) order {
 		return order{"do": "shot", "path": filepath.Join(dir, name+".png"), "view": view, "width": width, "height": height, "scheme": scheme}
 	}
-	if err := b.do(order{"do": "open", "url": "http://" + s.nodes["a"].admin + "/"}, sees("1 client rejects"),
+	if err := b.do(order{"do": "open", "url": "http://" + s.nodes["a"].admin + "/"}, sees("1 client has rejected"),
 		shot("live-overview", "#/", 1280, 1230, "light"), shot("live-overview-dark", "#/", 1280, 1230, "dark"),
 		shot("live-clients", "#/clients", 1280, 760, "light"), shot("live-client", "#/client/canary-7f9c", 1280, 560, "light"),
 		shot("live-keys", "#/keys?sort=state", 1280, 480, "light"),

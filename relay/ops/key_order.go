@@ -92,7 +92,7 @@ func (k *Key) states() (all []KeyState) {
 		has[KeyHeld] = has[KeyHeld] || n.HeldRemovals > 0
 		if n.State != "idle" {
 			idle = false
-			has[KeyDisconnected] = has[KeyDisconnected] || !n.Connected
+			has[KeyDisconnected] = has[KeyDisconnected] || !n.Connected && n.Error != "" // without an error these are the first attempts
 		}
 	}
 	has[KeyIdle] = idle

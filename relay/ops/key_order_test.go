@@ -12,7 +12,7 @@ func TestKeyStates(t *testing.T) {
 	keys := map[string]Key{
 		"ok":                                     {Nodes: []NodeKey{{State: "owner", Connected: true, Clients: 5, States: Count{Synced: 5}}}},
 		"nacked stale":                           {Nodes: []NodeKey{{State: "owner", Connected: true, Clients: 1, States: Count{Stale: 1}}, {State: "follower", Connected: true, States: Count{Nacked: 1}}}},
-		"disconnected fallback unconfirmed held": {Nodes: []NodeKey{{State: "fallback", Stale: true, HeldRemovals: 2}}},
+		"disconnected fallback unconfirmed held": {Nodes: []NodeKey{{State: "fallback", Error: "refused", Stale: true, HeldRemovals: 2}}},
 		"idle":                                   {Nodes: []NodeKey{{State: "idle"}}},
 	}
 	for want, k := range keys {

@@ -116,7 +116,7 @@ function one(c, i) {
           `${number(t.acked_generation)} / ${number(t.newest_generation)}`, t.wildcard ? (t.names ? `* + ${t.names}` : '*') : number(t.names), number(t.missing), number(t.acks), number(t.nacks)] })), { class: 'cards' })
         : el('p', { class: 'empty' }, 'The client has not subscribed to anything.')),
     c.types.filter((t) => t.nack).map((t) => el('section', { class: 'alert error', 'data-key': `nack-${t.type_url}`, 'aria-label': `Why ${t.type} was rejected` },
-      el('div', { class: 'line' }, el('b', {}, `Rejected ${t.type}`), el('span', { class: 'soft small' }, ago(t.nack.at)), el('a', { class: 'small', href: `#/rejections?${new URLSearchParams({ type: t.type, reason: t.nack.message })}` }, 'who else rejects for this reason')), el('pre', {}, t.nack.message))),
+      el('div', { class: 'line' }, el('b', {}, `Rejected ${t.type}`), el('span', { class: 'soft small' }, ago(t.nack.at)), el('a', { class: 'small', href: `#/rejections?${new URLSearchParams({ type: t.type, reason: t.nack.message })}` }, 'all clients with this reason')), el('pre', {}, t.nack.message))),
     c.types.filter((t) => t.missing).map((t) => el('section', { class: 'alert', 'data-key': `missing-${t.type_url}`, 'aria-label': `Missing resources of ${t.type}` },
       el('div', { class: 'line' }, el('b', {}, `${count(t.missing, 'resource')} of ${t.type} missing`)),
       el('p', {}, `The client subscribes to resources that the control plane has not sent: ${(t.missing_names ?? []).join(', ')}${t.missing > (t.missing_names?.length ?? 0) ? ', …' : ''}`))),
