@@ -188,6 +188,7 @@ pages: ## write again the pages that are made from the code, which tests compare
 	for i in 1 2 3; do $(GO) $(TEST) ./relay/config -count 1 -args -update >/dev/null || true; done
 	$(GO) $(TEST) ./relay/config -count 1
 	$(GO) $(TEST) ./relay -run 'TestLimitsPage|TestMetricsPage|TestEventsPage|TestWhoGetsWhat' -count 1 -args -update
+	$(GO) $(TEST) ./relay/admin -run TestRunbookCopy -count 1 -args -update
 	$(GO) $(TEST) ./relay/conformance ./relay/hostile/amplify ./bench/scenario -run TestPage -count 1 -args -update
 	$(GO) $(TEST) ./fanout/conversation ./upstream/conversation ./upstream/quarantine ./relay/cache/confidence ./relay/cache/link ./relay/rollout -run TestTransitions -count 1 -args -update
 	$(GO) $(TEST) ./cmd/xdsrelay -count 1 -args -update

@@ -51,6 +51,7 @@ const mostProblems = 5
 // stateNow is how this node is.
 func (n *Node) stateNow() ops.NodeState {
 	s := n.stateWithoutClients()
+	s.Admin = n.adminURL()
 	s.Sums, s.Progress, s.Totals, s.Propagation = n.own().Sums(), n.board.Look(), n.samples.totals(), n.samples.took(time.Now())
 	return s
 }

@@ -42,8 +42,8 @@ func (n *Node) buildAdmin() error {
 		Tier:    n.tierAdmin(),
 		Metrics: n.metrics.Registry(),
 		Access:  access,
-		Log:     n.log,
-		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload,
+		Log:     n.log, TraceURL: n.cfg.Telemetry.TraceURL,
+		Levels: n.levels, Settings: n.Settings, Reload: n.Reload,
 
 		ClientStatus: n.status,
 	}), n.log)

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"net/http"
 	"regexp"
@@ -46,6 +47,32 @@ func updateOf(t *testing.T, c *xdstest.Collector, since time.Time, node string, 
 		})
 	})
 	return found
+}
+
+// tracedInHistory holds that the newest update in the history of a key has this trace.
+func tracedInHistory(t *testing.T, admin, id string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get("http://" + admin + "/api/v1/history?key=demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var history struct {
+		Nodes []struct {
+			Types []struct {
+				Versions []struct {
+					TraceID string `json:"trace_id"`
+				}
+			}
+		}
+	}
+	if err := json.NewDecoder(response.Body).Decode(&history); err != nil {
+		t.Fatal(err)
+	}
+	if got := history.Nodes[0].Types[0].Versions[0].TraceID; got != id {
+		t.Errorf("the trace in the history is %q, expected %s", got, id)
+	}
 }
 
 // TestTraceOfAnUpdate: an update is one trace, from its arrival to the last answer,
@@ -97,6 +124,7 @@ func TestTraceOfAnUpdate(t *testing.T) {
 		}
 		return names["apply"] == 1 && names["first send"] == 1 && names["send"] == 1 && names["answer"] == 1 && names["client"] == 2
 	})
+	tracedInHistory(t, n.AdminAddr(), hex.EncodeToString(update.TraceId))
 	xdstest.Eventually(t, "metrics are sent, too", func() bool { return collector.Has("xdsrelay.downstream.propagation.duration") })
 
 	request, err := http.NewRequest(http.MethodGet, "http://"+n.AdminAddr()+"/metrics", nil)

@@ -42,6 +42,8 @@ var apiTypes = map[string]reflect.Type{
 	"Difference": reflect.TypeFor[ops.Difference](),
 	"History":    reflect.TypeFor[ops.History](), "NodeHistory": reflect.TypeFor[ops.NodeHistory](), "TypeHistory": reflect.TypeFor[ops.TypeHistory](),
 	"PastUpdate": typeOfField[ops.TypeHistory]("Versions"), "Dump": reflect.TypeFor[ops.Dump](), "DumpedResource": reflect.TypeFor[ops.Dumped](),
+	"Rejections": reflect.TypeFor[ops.Rejections](), "RejectionReason": reflect.TypeFor[ops.Reason](), "RejectionCount": reflect.TypeFor[ops.ReasonCount](),
+	"RejectedResource": reflect.TypeFor[ops.ReasonResource](),
 	"ResourceClients": reflect.TypeFor[ops.Who](), "WhoResource": reflect.TypeFor[ops.WhoResource](), "WhoVersion": reflect.TypeFor[ops.WhoVersion](),
 	"WhoCopy": reflect.TypeFor[ops.WhoCopy](), "WhoClient": reflect.TypeFor[ops.WhoClient](),
 	"Comparison": reflect.TypeFor[ops.Comparison](), "ComparedSide": reflect.TypeFor[ops.Side](), "ComparedType": reflect.TypeFor[ops.ComparedType](),

@@ -23,6 +23,7 @@ func (t Tier) apiPages() []page {
 		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of its name", t.apiClient, []string{paramClient, paramResources}},
 		{apiPath + "client/events", apiPath + "client/events?client=NAME", "the last events of a client on all nodes, also after it has left", t.apiClientEvents, ops.ClientEventParams()},
 		{apiPath + "keys", "", "the keys: owner, followers, and states of their clients", t.apiKeys, ops.KeyQueryParams()},
+		{apiPath + "rejections", "", "why clients reject what they were sent: by reason, with keys, versions, nodes and resources", t.apiRejections, ops.RejectionParams()},
 		{apiPath + "resource", apiPath + "resource?resource=NAME", "the keys that serve a resource, and its state on their clients", t.apiResource, ops.WhoParams()},
 		{apiPath + "diff", apiPath + "diff?client=NAME", "the resources of a client compared with the current ones", t.apiDiff, []string{paramClient}},
 		{apiPath + "compare", apiPath + "compare?kind=key&a=KEY&b=NAME", "the resources of two clients or two keys compared, without secrets", t.apiCompare, ops.CompareParams()},

@@ -24,7 +24,7 @@ import (
 	"xdsrelay/relay/redact"
 )
 
-// Config is where the handler gets what it shows. All fields but Access and Log are required, and
+// Config is where the handler gets what it shows. All fields but Access, TraceURL and Log are required, and
 // all functions are called concurrently.
 type Config struct {
 	// Title names node and version on the index page.
@@ -42,6 +42,8 @@ type Config struct {
 	ClientStatus http.Handler
 	// Tier is about all nodes together.
 	Tier Tier
+	// TraceURL is the URL of a trace, with {trace_id} in it; empty for none.
+	TraceURL string
 	// Levels are those of the log; nil where they cannot be changed.
 	Levels *logs.Levels
 	// Settings tells what became of the configuration, and Reload reads it again.

@@ -39,7 +39,7 @@ func (v *watcher) observe(ctx context.Context) (ops.Live, ops.Members) {
 	}
 	answers, silent := v.cfg.Tier.Nodes(context.WithoutCancel(ctx))
 	v.members = v.cfg.Tier.Members()
-	v.last = (&ops.Observed{Title: v.cfg.Title, Members: v.members, Answers: answers, Silent: silent, Origins: v.cfg.Origins()}).Live()
+	v.last = (&ops.Observed{Title: v.cfg.Title, Members: v.members, Answers: answers, Silent: silent, Origins: v.cfg.Origins(), TraceURL: v.cfg.TraceURL}).Live()
 	v.at = time.Now()
 	return v.last, v.members
 }

@@ -24,6 +24,7 @@ const uiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-s
 
 var uiTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+	".md": "text/markdown; charset=utf-8",
 }
 
 // uiFile answers with a file of the page.

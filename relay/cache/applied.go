@@ -74,6 +74,9 @@ func (t *Table) rememberUpdateLocked(u *Update, began time.Time, changes int, wo
 		}, changes, clients)
 	}
 	t.updates.add(one)
+	if last := t.history.newest(); one.trace != nil && last != nil && last.gen == one.gen {
+		last.trace = one.trace.TraceID()
+	}
 }
 
 // eachUpdateLocked yields the updates that concern s and end after generation from, up to to, the

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"encoding/hex"
 	"slices"
 	"time"
 
@@ -48,6 +49,8 @@ type Past struct {
 	ControlPlaneVersion string `json:"control_plane_version,omitempty"`
 	// Contents says that the contents before the update are still in memory, so that it can be shown.
 	Contents bool `json:"contents,omitempty"`
+	// TraceID is the id of the trace of the update; empty if it is not traced.
+	TraceID string `json:"trace_id,omitempty"`
 	// Source is the control_plane.identifier, Server its address; unknown ones are empty.
 	Source string `json:"source,omitempty"`
 	Server string `json:"server,omitempty"`
@@ -62,6 +65,7 @@ type past struct {
 	origin                           string // the control plane's version
 	names                            changedNames
 	contents                         *contents
+	trace                            *[16]byte // nil if it is not traced
 	digest, all                      resource.Digest
 	gen                              uint64
 	added, changed, removed, present uint32
@@ -152,6 +156,9 @@ func (t *Table) History() []Past {
 		}
 		one.AddedNames, one.ChangedNames, one.RemovedNames = slices.Sorted(slices.Values(p.names.of(edAdded))), slices.Sorted(slices.Values(p.names.of(edChanged))), slices.Sorted(slices.Values(p.names.of(edRemoved)))
 		_, one.Contents = t.group.cache.past.read(p.contents)
+		if p.trace != nil {
+			one.TraceID = hex.EncodeToString(p.trace[:])
+		}
 		if one.Version == "" {
 			one.Version = p.digest.Hex()
 		}

@@ -258,6 +258,9 @@ type Telemetry struct {
 	// The number of clients with a span of their own in each traced update, at most 16.
 	// OTEL_TRACES_SAMPLER selects the traced updates.
 	ClientSpans int `yaml:"client_spans" range:"0..16"`
+	// The URL of a trace in the program that shows your traces, http or https: the live page
+	// replaces {trace_id} and links updates to it. Empty means no links.
+	TraceURL string `yaml:"trace_url"`
 }
 
 // Drain configures what happens between SIGTERM and the end.

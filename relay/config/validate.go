@@ -26,6 +26,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkLastKnownGood(cfg)
 	d.checkTier(cfg)
 	d.checkAdmin(cfg)
+	d.checkTraceURL(cfg.Telemetry.TraceURL)
 	if a := cfg.Metrics.Address; a != "" {
 		d.hostPort("metrics.address", a, 0)
 	}

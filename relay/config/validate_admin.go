@@ -1,9 +1,24 @@
 package config
 
 import (
+	"net/url"
 	"strings"
 	"unicode"
 )
+
+// checkTraceURL checks the URL to which browsers are sent.
+func (d *decoder) checkTraceURL(text string) {
+	if text == "" {
+		return
+	}
+	u, err := url.Parse(strings.ReplaceAll(text, traceID, "0"))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !strings.Contains(text, traceID) {
+		d.wrong("telemetry.trace_url", "got %q, expected an http or https URL with %s, such as https://jaeger.example/trace/%s", shorten(text), traceID, traceID)
+	}
+}
+
+// traceID stands for the id in a trace URL.
+const traceID = "{trace_id}"
 
 func (d *decoder) checkAdmin(cfg *Config) {
 	a := cfg.Admin

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,7 +24,10 @@ const hostileName = `<img src=x onerror=alert(1)>`
 const refusal = `no such filter: <script>alert("lua")</script>`
 
 // pageViews are all views of the live page.
-var pageViews = []string{"#/", "#/clients", "#/clients?state=NACKED", "#/client/a-shop-0", "#/keys", "#/config"}
+var pageViews = []string{
+	"#/", "#/clients", "#/clients?state=NACKED&sort=since", "#/client/a-shop-0", "#/keys?sort=state", "#/key/shop", "#/topology", "#/rejections",
+	"#/rejections?" + url.Values{"reason": {refusal}, "type": {"CDS"}}.Encode(), "#/resources?search=shop*", "#/config", "#/runbook/XDSRelayNacks",
+}
 
 // stage is a tier of real programs with clients, for the live page.
 type stage struct {
@@ -121,6 +125,28 @@ func TestLivePage(t *testing.T) {
 		return b.do(view("#/"), order{"do": "reached", "key": "shop", "reach": fmt.Sprintf("%d / %d", s.all(), s.all()+1)},
 			view("#/client/picky"), sees(refusal, ".alert"), sees("Rejected", "h1 + *"))
 	})
+	step(t, "a reason leads to its resources and clients", func() error {
+		return b.do(view("#/"), order{"do": "click", "role": "link", "name": "1 client has rejected (NACK) the newest version"}, sees("1 client of", ".head"), sees("shop", "main table"),
+			order{"do": "click", "role": "link", "name": refusal}, sees(refusal, ".alert pre"), sees("changed", "[data-key=resources] table"), sees("shop", "[data-key=resources] table"),
+			sees("picky", "[data-key=clients] table"), sees("1 to 1 of 1", ".pager"), order{"do": "click", "role": "link", "name": "Runbook: Nacks"}, sees("Diagnosis", "main"), sees("XDSRelayNacks", "h1"))
+	})
+	step(t, "a key shows its nodes and clients, and what an update changed", func() error {
+		s.update("edge")
+		n := strconv.Itoa(s.all() + 1)
+		return b.do(view("#/"), order{"do": "reached", "key": "edge", "reach": n + " / " + n}, view("#/key/edge"), sees(n+" clients", ".facts"), sees("follower", ".boxes"),
+			sees("edge", ".past li"), order{"do": "unfold", "within": ".past"}, sees("connectTimeout", ".past"), sees(fmt.Sprintf(`+ "%ds"`, s.state), ".past ins"),
+			order{"do": "click", "name": "Show the resources"}, sees("edge-backup", "[data-key=content]"))
+	})
+	step(t, "the topology shows owners, followers and clients", func() error {
+		return b.do(view("#/topology"), sees("owns", ".boxes"), sees("follows", ".boxes"), sees("relay-c", ".boxes"), sees("clients", ".boxes"))
+	})
+	step(t, "lists are sorted and filtered by the address", func() error {
+		clients := func(node string) order { return sees("relay-"+node, "main tbody tr:first-child") }
+		return b.do(view("#/clients"), order{"do": "click", "role": "link", "name": "State", "within": "thead"}, order{"do": "address", "text": "sort=state"}, sees("picky", "main tbody tr:first-child"), sees(fmt.Sprintf("1 to 50 of %d", 2*s.all()+2), ".pager"),
+			order{"do": "select", "label": "Node", "value": "relay-b"}, order{"do": "address", "text": "node=relay-b"}, clients("b"), sees("1 to 17 of 17", ".pager"),
+			view("#/keys?sort=updates&state=nacked"), sees("shop", "main tbody tr:first-child"), sees("1 to 1 of 1", ".pager"),
+			order{"do": "click", "role": "link", "name": "All", "within": ".filters"}, order{"do": "address", "text": "#/keys?sort=updates"}, sees("1 to 2 of 2", ".pager"))
+	})
 	step(t, "clients are found", func() error {
 		return b.do(view("#/clients"), order{"do": "search", "text": "ERROR="}, sees(hostileName, "main table"), sees("1 to 1", ".pager"),
 			order{"do": "click", "role": "link", "name": hostileName}, sees(hostileName, "h1"), sees("edge-backup", "main"))
@@ -129,7 +155,7 @@ func TestLivePage(t *testing.T) {
 	step(t, "it fits on a phone", func() error { return b.do(order{"do": "fits", "width": 360, "views": pageViews}) })
 	for _, scheme := range []string{"dark", "light"} {
 		step(t, "it is clean for axe, "+scheme, func() error {
-			return b.do(order{"do": "colours", "scheme": scheme}, order{"do": "accessible", "views": pageViews})
+			return b.do(order{"do": "colours", "scheme": scheme}, order{"do": "accessible", "views": pageViews, "width": 1440}, order{"do": "accessible", "views": pageViews, "width": 390})
 		})
 	}
 	step(t, "a bad configuration is shown, and that it is mended", func() error {
@@ -147,12 +173,19 @@ func TestLivePage(t *testing.T) {
 	})
 	step(t, "a page whose node has died says so, and comes back", func() error {
 		s.procs["a"].kill()
-		if err := b.do(sees("The node does not answer", "#trouble"), sees("The page shows the state of", "#trouble"), sees("old", "#fresh"), sees("relay-c", "main table")); err != nil {
+		if err := b.do(sees("The node does not answer", "#trouble"), sees("The page has had no data since", "#trouble"), sees("old", "#fresh"), sees("relay-c", "main table")); err != nil {
 			return err
 		}
 		n := s.nodes["a"]
 		s.procs["a"] = n.start(s.ctx, t, "node a again")
 		return b.do(order{"do": "click", "name": "Try now"}, sees("live", "#fresh"))
+	})
+	step(t, "a page whose node has died offers the same view of another node", func() error {
+		if err := b.do(view("#/keys?sort=state"), sees("shop", "main tbody")); err != nil {
+			return err
+		}
+		s.procs["a"].kill()
+		return b.do(sees("This view on another node: relay-c.", "#elsewhere"), order{"do": "follow", "name": "relay-c"}, sees("relay-c", "#title"), order{"do": "address", "text": "#/keys?sort=state"}, sees("shop", "main tbody"))
 	})
 	step(t, "the page did nothing that it may not", func() error { return b.do(order{"do": "clean"}) })
 }

@@ -8,6 +8,7 @@ import (
 	"image/color"
 	"image/png"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,11 +25,12 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("E2E_SCREENSHOTS names no folder")
 	}
 	s := startStage(t, 60, "web-storefront", "checkout", "search", "edge-eu", "edge-us")
+	const reason = "Error adding/updating cluster(s) checkout: envoy.filters.http.lua: script load error: [string]:12: '=' expected near 'resp'"
 	s.client("b", "canary-7f9c", "checkout", 1, func(f *xdstest.Frame) string {
 		if f.Nonce == "1" {
 			return ""
 		}
-		return "envoy.filters.http.lua: script load error: [string]:12: '=' expected near 'resp'"
+		return reason
 	})
 	const rounds = 60 // at two seconds each
 	for i := range rounds {
@@ -42,10 +44,12 @@ func TestScreenshots(t *testing.T) {
 	shot := func(name, view string, width, height int, scheme string) order {
 		return order{"do": "shot", "path": filepath.Join(dir, name+".png"), "view": view, "width": width, "height": height, "scheme": scheme}
 	}
-	if err := b.do(order{"do": "open", "url": "http://" + s.nodes["a"].admin + "/"}, sees("1 client rejects"),
+	if err := b.do(order{"do": "open", "url": "http://" + s.nodes["a"].admin + "/"}, sees("1 client has rejected"),
 		shot("live-overview", "#/", 1280, 1230, "light"), shot("live-overview-dark", "#/", 1280, 1230, "dark"),
 		shot("live-clients", "#/clients", 1280, 760, "light"), shot("live-client", "#/client/canary-7f9c", 1280, 560, "light"),
-		shot("live-keys", "#/keys", 1280, 480, "light"), shot("live-phone", "#/", 390, 844, "light"), shot("live-phone-dark", "#/clients?state=NACKED", 390, 844, "dark"),
+		shot("live-keys", "#/keys?sort=state", 1280, 480, "light"),
+		view("#/key/checkout"), sees("Update", ".past li"), order{"do": "unfold", "within": ".past"}, sees("connectTimeout", ".past"), shot("live-key", "#/key/checkout", 1280, 940, "light"),
+		shot("live-topology", "#/topology", 1280, 480, "light"), shot("live-rejection", "#/rejections?"+url.Values{"reason": {reason}, "type": {"CDS"}}.Encode(), 1280, 700, "light"), shot("live-phone", "#/", 390, 844, "light"), shot("live-phone-dark", "#/clients?state=NACKED", 390, 844, "dark"),
 	); err != nil {
 		t.Fatal(err)
 	}

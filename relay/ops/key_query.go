@@ -16,13 +16,22 @@ type KeyQuery struct {
 	// for all.
 	After string
 	Limit int
+	// Sort is their order, States those of which a key must have one on any node, and Owner the
+	// node that owns it. Nodes answer such a query with all their keys.
+	Sort   KeySort
+	States []KeyState
+	Owner  string
+
+	after *keyRank // the last key of the previous page, in an order other than by key
 }
 
 // mostKeys bounds a page of keys.
 const mostKeys = 1000
 
 // KeyQueryParams are the parameters that [ParseKeyQuery] reads.
-func KeyQueryParams() []string { return []string{ParamKey, paramSearch, paramLimit, paramPage} }
+func KeyQueryParams() []string {
+	return []string{ParamKey, paramSearch, paramLimit, paramPage, paramSort, paramState, paramOwner}
+}
 
 // ParseKeyQuery reads a query from the parameters of a URL. The error is the asker's.
 func ParseKeyQuery(v url.Values) (q KeyQuery, err error) {
@@ -32,12 +41,17 @@ func ParseKeyQuery(v url.Values) (q KeyQuery, err error) {
 			return q, fmt.Errorf("limit: got %q, expected a number from 1 to %d", text, mostKeys)
 		}
 	}
-	return q, nil
+	err = q.parseOrder(v)
+	return q, err
 }
 
 // Values is q as the parameters of a URL.
 func (q KeyQuery) Values() url.Values {
-	v := url.Values{ParamKey: {q.Key}, paramSearch: {q.Search}, paramPage: {q.After}}
+	v := url.Values{ParamKey: {q.Key}, paramSearch: {q.Search}}
+	if q.whole() { // the order and the states are those of keys, and a node has only its part of each
+		return v
+	}
+	v.Set(paramPage, q.After)
 	if q.Limit > 0 {
 		v.Set(paramLimit, strconv.Itoa(q.Limit))
 	}

@@ -15,6 +15,8 @@ type Keys struct {
 	Keys []Key `json:"keys"`
 	// Next is what asks for those behind, where not all were asked for; empty at the end.
 	Next string `json:"next,omitempty"`
+	// Total is how many keys the query selects, if it has an order, states or an owner.
+	Total int `json:"total,omitempty"`
 	// Silent are the nodes that did not answer.
 	Silent []Silent `json:"silent"`
 }
@@ -62,7 +64,11 @@ type NodeKey struct {
 func (f *Model) Keys(ctx context.Context, q KeyQuery) Keys {
 	answers, silent := AskAll[[]NodeKey](ctx, f.nodes, askKeys, q.Values(), nil)
 	rows := slices.Concat(answers...)
-	rows = slices.DeleteFunc(rows, func(row NodeKey) bool { return !q.Wants(row.Key) }) // from a node of an older version
+	wants := q
+	if q.whole() {
+		wants.After = ""
+	}
+	rows = slices.DeleteFunc(rows, func(row NodeKey) bool { return !wants.Wants(row.Key) }) // from a node of an older version
 	slices.SortStableFunc(rows, func(a, b NodeKey) int {
 		return cmp.Or(strings.Compare(a.Key, b.Key), strings.Compare(a.Node, b.Node))
 	})
@@ -73,6 +79,9 @@ func (f *Model) Keys(ctx context.Context, q KeyQuery) Keys {
 		}
 		one := &all.Keys[len(all.Keys)-1]
 		one.Nodes = append(one.Nodes, row)
+	}
+	if q.whole() {
+		return q.sorted(all)
 	}
 	return q.Page(all)
 }
@@ -120,6 +129,10 @@ func (l Local) KeySums() (sums KeySums) {
 			sums.Idle++
 		case state == tier.Follower:
 			sums.Follower++
+			if sums.Followed == nil {
+				sums.Followed = make(map[string]int)
+			}
+			sums.Followed[places[g.Key].Owner]++
 		case state == tier.Alone:
 			sums.Fallback++
 		case state == tier.ForPeers:

@@ -26,6 +26,8 @@ type Live struct {
 	Upstreams []OriginInfo  `json:"upstreams"`
 	// Warnings are what an operator should look at, the worst first.
 	Warnings []Warning `json:"warnings"`
+	// TraceURL is the URL of a trace, with {trace_id} in it; empty if none is configured.
+	TraceURL string `json:"trace_url,omitempty"`
 }
 
 // LiveNode is a node of the tier.
@@ -47,6 +49,8 @@ type LiveNode struct {
 	Settings *Settings     `json:"settings,omitempty"`
 	// Redis is how the tier's Redis is for it; nil if that is not known.
 	Redis *store.State `json:"redis,omitempty"`
+	// Admin is the URL of its admin port, if the port can be reached from other machines.
+	Admin string `json:"admin,omitempty"`
 }
 
 // Observed is what one node knows of the tier at a moment: the members, and what all nodes answered.
@@ -56,11 +60,13 @@ type Observed struct {
 	Answers []NodeState
 	Silent  []Silent // nodes that did not answer
 	Origins []OriginInfo
+	// TraceURL is that of the configuration.
+	TraceURL string
 }
 
 // Live summarizes it.
 func (o *Observed) Live() Live {
-	l := Live{Title: o.Title, Self: o.Members.Self, Nodes: []LiveNode{}, Upstreams: o.Origins}
+	l := Live{Title: o.Title, Self: o.Members.Self, Nodes: []LiveNode{}, Upstreams: o.Origins, TraceURL: o.TraceURL}
 	var sums []Sums
 	var boards [][]Progress
 	for _, m := range o.Members.everybody() {
@@ -77,7 +83,7 @@ func (o *Observed) Live() Live {
 				n.State, n.Error = NodeNotReady, a.NotReady
 			}
 			n.Clients, n.Streams, n.States, n.Keys, n.Traffic, n.Settings = a.Sums.Clients, a.Sums.Streams, a.Sums.States, a.Keys, a.Totals, &a.Settings
-			n.Redis = a.Redis
+			n.Redis, n.Admin = a.Redis, a.Admin
 			l.Traffic.Add(a.Totals)
 			sums, boards = append(sums, a.Sums), append(boards, a.Progress)
 		}

@@ -28,6 +28,7 @@ const (
 	askWhoNear      = "fleet/who/near"
 	askContents     = "fleet/contents"
 	askBodies       = "fleet/bodies"
+	askRejections   = "fleet/rejections"
 )
 
 // Model is the state of a whole tier. All methods are safe for concurrent use.
@@ -75,6 +76,7 @@ func New(local Local, nodes *Nodes, handle func(path string, h func(context.Cont
 	handle(askContents, func(_ context.Context, v url.Values) (any, error) { return local.answerContents(v) }, paramName, ParamKey, paramPeer, paramType, paramAfter)
 	handle(askBodies, func(_ context.Context, v url.Values) (any, error) { return local.answerBodies(v) }, ParamKey, paramResource)
 	handle(askChanges, func(_ context.Context, v url.Values) (any, error) { return local.answerChanges(v) }, ChangesParams()...)
+	handle(askRejections, func(_ context.Context, v url.Values) (any, error) { return local.answerRejections(v) }, RejectionParams()...)
 	handle(askArrival, func(_ context.Context, v url.Values) (any, error) {
 		q, err := ParseQuery(v)
 		if err != nil {

@@ -12,7 +12,9 @@ import (
 type NodeState struct {
 	Node string `json:"node"`
 	// NotReady is why it should get no clients; empty if it should.
-	NotReady string   `json:"not_ready,omitempty"`
+	NotReady string `json:"not_ready,omitempty"`
+	// Admin is the URL of its admin port, if the port can be reached from other machines.
+	Admin    string   `json:"admin,omitempty"`
 	Settings Settings `json:"settings"`
 	Sums     Sums     `json:"sums"`
 	Keys     KeySums  `json:"keys"`
@@ -64,6 +66,8 @@ type KeySums struct {
 	Fallback int `json:"fallback"`
 	ForPeers int `json:"for_peers"`
 	Idle     int `json:"idle"`
+	// Followed counts the keys that it follows by the node that it gets them from.
+	Followed map[string]int `json:"followed,omitempty"`
 	// Down are those without a stream that they should have, DownSince is since when
 	// the first one is, and DownError why.
 	Down      int       `json:"down"`

@@ -20,6 +20,8 @@ type Query struct {
 	States []State
 	// Type is a type URL that the client has to ask for.
 	Type string
+	// Reason is a part of the message with which a client must have rejected (NACK) a type.
+	Reason string
 	// Resources is how many resources of each type are told of; 0 for none.
 	Resources int
 	// Brief leaves out the types of the clients.
@@ -58,16 +60,17 @@ const (
 	paramState, paramType, paramLimit, paramPage = "state", "type", "limit", "page"
 	paramResources, paramAfter, paramPeer        = "resources", "after", "peer"
 	paramSort, paramBrief                        = "sort", "brief"
+	paramReason                                  = "reason"
 )
 
 // QueryParams are the parameters that [ParseQuery] reads.
 func QueryParams() []string {
-	return []string{paramName, paramPrefix, paramSearch, ParamKey, paramNode, paramState, paramType, paramLimit, paramPage, paramResources, paramSort, paramBrief}
+	return []string{paramName, paramPrefix, paramSearch, ParamKey, paramNode, paramState, paramType, paramLimit, paramPage, paramResources, paramSort, paramBrief, paramReason}
 }
 
 // ParseQuery reads a query from the parameters of a URL. The error is the asker's.
 func ParseQuery(v url.Values) (q Query, err error) {
-	q = Query{Name: v.Get(paramName), Prefix: v.Get(paramPrefix), Search: v.Get(paramSearch), Key: v.Get(ParamKey), Node: v.Get(paramNode)}
+	q = Query{Name: v.Get(paramName), Prefix: v.Get(paramPrefix), Search: v.Get(paramSearch), Key: v.Get(ParamKey), Node: v.Get(paramNode), Reason: v.Get(paramReason)}
 	if text := v.Get(paramState); text != "" {
 		if q.States, err = ParseStates(text); err != nil {
 			return q, err
@@ -155,7 +158,7 @@ func (q Query) values() url.Values {
 	v := url.Values{}
 	for name, text := range map[string]string{
 		paramName: q.Name, paramPrefix: q.Prefix, paramSearch: q.Search, ParamKey: q.Key, paramType: q.Type,
-		paramSort: string(q.Sort),
+		paramSort: string(q.Sort), paramReason: q.Reason,
 	} {
 		if text != "" {
 			v.Set(name, text)
@@ -197,14 +200,15 @@ func (q *Query) named(name, key string) bool {
 
 // stands reports whether a client stands as is asked for.
 func (q *Query) stands(c *Client) bool {
-	if q.Type == "" && len(q.States) == 0 {
+	if q.Type == "" && len(q.States) == 0 && q.Reason == "" {
 		return true
 	}
 	if len(c.Types) == 0 {
-		return q.Type == "" && slices.Contains(q.States, c.State)
+		return q.Type == "" && q.Reason == "" && slices.Contains(q.States, c.State)
 	}
 	return slices.ContainsFunc(c.Types, func(t Type) bool {
-		return (q.Type == "" || t.URL == q.Type) && (len(q.States) == 0 || slices.ContainsFunc(q.States, t.is))
+		return (q.Type == "" || t.URL == q.Type) && (len(q.States) == 0 || slices.ContainsFunc(q.States, t.is)) &&
+			(q.Reason == "" || t.Nack != nil && strings.Contains(strings.ToLower(t.Nack.Message), strings.ToLower(q.Reason)))
 	})
 }
 

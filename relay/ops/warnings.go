@@ -21,6 +21,8 @@ type Warning struct {
 	// Detail is more about it, in lines.
 	Detail string    `json:"detail,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
+	// Runbook is the entry of the runbook about it; empty if there is none.
+	Runbook string `json:"runbook,omitempty"`
 }
 
 // Kinds of warnings. Nodes that do not answer, and clients that reject, are shown in
@@ -52,6 +54,7 @@ func (o *Observed) warnings(rejections []Rejection) []Warning {
 	}
 	for _, m := range o.Members.Strays {
 		add(levelError, "node", m.Name, fmt.Sprintf("Node %s is isolated: it serves clients but has left the tier; check its connection to Redis", m.Name), "", time.Time{})
+		all[len(all)-1].Runbook = runbookRedis
 	}
 	all = append(all, differences(o.Members)...)
 	all = append(all, o.Members.skews()...)
@@ -73,13 +76,13 @@ func (o *Observed) warnings(rejections []Rejection) []Warning {
 		add(levelError, AboutClients, "", fmt.Sprintf("%s %s rejected (NACK) the newest version", count(rejecting, "client"), verb), strings.Join(why, "\n"), time.Time{})
 	}
 	slices.SortStableFunc(all, func(a, b Warning) int { return cmp.Compare(a.Level, b.Level) })
-	return all
+	return withRunbook(all)
 }
 
 // WarningsOf returns the warnings of a node about itself and about the tier as it knows it, without
 // asking other nodes.
 func WarningsOf(own NodeState, members Members) []Warning {
-	return slices.Concat(own.warnings(), silences(members.Silent), members.absences(), differences(members), members.skews())
+	return withRunbook(slices.Concat(own.warnings(), silences(members.Silent), members.absences(), differences(members), members.skews()))
 }
 
 // silences are the warnings about members that do not answer.
@@ -97,7 +100,7 @@ func silences(silent []Silent) (all []Warning) {
 // absences are the warnings about nodes that are missing.
 func (m Members) absences() (all []Warning) {
 	for _, one := range m.absent() {
-		w := Warning{Level: levelWarning, Kind: "node", Node: one.Name, Detail: one.Error, Since: one.Heard}
+		w := Warning{Level: levelWarning, Kind: "node", Node: one.Name, Detail: one.Error, Since: one.Heard, Runbook: runbookDown}
 		switch {
 		case !one.Listed:
 			w.Text = fmt.Sprintf("Node %s disappeared without draining and does not answer", one.Name)
@@ -138,7 +141,7 @@ func (m Members) skews() (all []Warning) {
 		if s.Ahead < 0 {
 			text = fmt.Sprintf("The clock of node %s is %s behind node %s", s.Node, by, s.From)
 		}
-		all = append(all, Warning{Level: levelWarning, Kind: "node", Node: s.Node, Text: text, Detail: "synchronize the clocks, for example with NTP", Since: s.Since})
+		all = append(all, Warning{Level: levelWarning, Kind: "node", Node: s.Node, Text: text, Detail: "synchronize the clocks, for example with NTP", Since: s.Since, Runbook: runbookClock})
 	}
 	return all
 }
@@ -168,6 +171,7 @@ func (a *NodeState) warnings() (all []Warning) {
 	}
 	if !a.Unheard.IsZero() {
 		add(levelWarning, "node", fmt.Sprintf("Node %s does not see changes of the tier; it uses its last list of nodes", a.Node), "", a.Unheard)
+		all[len(all)-1].Runbook = runbookRedis
 	}
 	for _, c := range a.Certificates {
 		switch {
@@ -187,6 +191,7 @@ func (a *NodeState) warnings() (all []Warning) {
 			text += fmt.Sprintf(" and has no upstream stream for %s; clients keep their last configuration", count(k.Down, "key"))
 		}
 		add(levelError, aboutOrigin, text, strings.Join(a.Unreachable, "\n"), a.CutSince)
+		all[len(all)-1].Runbook = runbookAllKeys
 	case k.Down == 0 && len(a.Unreachable) > 0: // by another server, or for nobody yet
 		add(levelWarning, aboutOrigin, fmt.Sprintf("Node %s cannot reach a server of the control plane", a.Node), strings.Join(a.Unreachable, "\n"), time.Time{})
 	case k.Down > 0:

@@ -155,6 +155,15 @@ func (u *Update) Context() context.Context {
 	return u.ctx
 }
 
+// TraceID is the id of the update's trace; nil for nil.
+func (u *Update) TraceID() *[16]byte {
+	if u == nil {
+		return nil
+	}
+	id := [16]byte(u.span.SpanContext().TraceID())
+	return &id
+}
+
 // Parent is the trace context for others, empty for nil.
 func (u *Update) Parent() string {
 	if u == nil {

@@ -3,18 +3,24 @@ import { client, clientPath, clients, clientsPath, eventsPath } from './clients.
 import { config } from './config.js';
 import { morph } from './dom.js';
 import { clock, count, span } from './format.js';
+import { elsewhere } from './elsewhere.js';
+import { historyPath, key, keyClientsPath, keyPath } from './key.js';
 import { keys, keysPath } from './keys.js';
 import { overview } from './overview.js';
-import { Feed } from './poll.js';
+import { Feed, loader } from './poll.js';
+import { reasonClientsPath, rejections, rejectionsPath } from './rejections.js';
 import { resources, resourcesPath } from './resources.js';
+import { runbook, runbookPath } from './runbook.js';
+import { topology } from './topology.js';
 
 const main = document.getElementById('main');
 const hour = 3600;
 
-const seen = { live: null, series: emptySeries(), events: null, story: null, data: null, levels: null };
-let view = null; // {name, query, name of the client}
-let detail = null; // the feed of the view
-let story = null; // the feed of a client's events
+const seen = { live: null, series: emptySeries(), events: null };
+let view = null; // {name, query, of: the client, key or entry}
+let feeds = []; // of the view; the first is that of its data
+let got = {}; // what they brought, by their names
+const load = loader(() => show());
 
 const live = new Feed('/api/v1/live', 2000, {
   onState: showFreshness,
@@ -67,71 +73,76 @@ function join(old, fresh) {
 // route reads the address.
 function route() {
   const [path, search = ''] = location.hash.replace(/^#/, '').split('?');
-  const q = Object.fromEntries(new URLSearchParams(search));
-  if (path.startsWith('/client/')) {
-    let name = path.slice('/client/'.length);
+  const query = paged(Object.fromEntries(new URLSearchParams(search)));
+  const [, name, of] = /^\/(client|key|runbook)\/(.*)$/.exec(path) ?? [];
+  if (name) {
     try {
-      name = decodeURIComponent(name);
+      return { name, of: decodeURIComponent(of), query };
     } catch { /* then it is literal */ }
-    return { name: 'client', client: name };
+    return { name, of, query };
   }
-  if (path === '/clients') return { name: 'clients', query: paged(q, clientsPath) };
-  if (path === '/keys') return { name: 'keys', query: paged(q, keysPath) };
-  if (path === '/resources') return { name: 'resources', query: paged(q, resourcesPath) };
-  if (path === '/config') return { name: 'config' };
-  return { name: 'overview' };
+  const known = path.slice(1);
+  return { name: known in views && known in titles ? known : 'overview', query };
 }
 
 // paged remembers the previous pages for going back.
-function paged(q, pathOf) {
+function paged(q) {
   const query = { ...q, pages: [''] };
   query.turn = (step, next) => {
     query.pages = step > 0 ? [...query.pages, next] : query.pages.slice(0, -1);
-    detail.to(pathOf(query));
+    for (const [i, spec] of specs(view).entries()) if (feeds[i].path !== spec.path) feeds[i].to(spec.path);
     main.querySelector('h1')?.focus();
   };
   return query;
 }
 
-const titles = { overview: 'Overview', clients: 'Clients', client: 'Client', keys: 'Keys', resources: 'Resources', config: 'Configuration' };
+const titles = { overview: 'Overview', clients: 'Clients', keys: 'Keys', topology: 'Topology', rejections: 'Rejections', resources: 'Resources', config: 'Configuration' };
+const views = { overview, clients, client, keys, key, topology, rejections, resources, config, runbook };
+const sections = { client: 'clients', key: 'keys' };
+
+// specs are what a view asks for: its data first. What may be missing is no reason for an alarm.
+function specs({ name, of, query }) {
+  const all = {
+    clients: () => [{ into: 'data', path: clientsPath(query), every: 4000 }],
+    client: () => [{ into: 'data', path: clientPath(of), every: 4000 }, { into: 'story', path: eventsPath(of), every: 8000 }],
+    keys: () => [{ into: 'data', path: keysPath(query), every: 4000 }],
+    key: () => [{ into: 'data', path: keyPath(of), every: 4000 }, { into: 'history', path: historyPath(of), every: 5000 }, { into: 'some', path: keyClientsPath(of), every: 6000 }],
+    rejections: () => [{ into: 'data', path: rejectionsPath(query), every: 5000 }, { into: 'some', path: reasonClientsPath(query), every: 5000 }],
+    resources: () => [{ into: 'data', path: resourcesPath(query), every: 4000 }],
+    config: () => [{ into: 'levels', path: '/log?format=json', every: 30_000, optional: true }], // an embedded node may have none
+    runbook: () => [{ into: 'text', path: runbookPath, every: 600_000, optional: true, text: true }],
+  }[name]?.() ?? [];
+  return all.filter((spec) => spec.path);
+}
 
 function enter() {
   const last = view;
   view = route();
-  if (!(last && last.name === view.name && view.name !== 'client')) seen.data = null;
-  detail?.end();
-  detail = null;
-  story?.end();
-  story = null;
-  const path = { clients: () => clientsPath(view.query), keys: () => keysPath(view.query), resources: () => resourcesPath(view.query), client: () => clientPath(view.client), config: () => '/log?format=json' }[view.name]?.();
-  if (path) {
-    const here = view;
-    detail = new Feed(path, view.name === 'config' ? 30_000 : 4000, {
-      onState: showFreshness,
-      onData(data) {
-        if (here !== view) return;
-        if (view.name === 'config') seen.levels = data;
-        else seen.data = data;
-        show();
-      },
-    });
-    if (view.name === 'config') detail.onState = null; // the log levels of an embedded node may be unavailable
-    detail.now();
-    if (view.name === 'client') {
-      seen.story = null;
-      story = new Feed(eventsPath(view.client), 8000, { onData(data) { if (here === view) { seen.story = data; show(); } } });
-      story.now();
-    }
-  }
-  document.title = `${view.client ?? titles[view.name]} · xdsrelay`;
+  if (!(last && last.name === view.name && view.of === undefined)) got = {};
+  else got = { data: got.data };
+  if (view.name === 'rejections' || view.name === 'resources') got = {};
+  load.forget();
+  for (const feed of feeds) feed.end();
+  const here = view;
+  feeds = specs(view).map((spec) => new Feed(spec.path, spec.every, {
+    text: spec.text,
+    onState: spec.optional ? null : showFreshness,
+    onData(data) {
+      if (here !== view) return;
+      got[spec.into] = data;
+      show();
+    },
+  }));
+  for (const feed of feeds) feed.now();
+  document.title = `${view.of || (titles[view.name] ?? 'Runbook')} · xdsrelay`;
   for (const link of document.querySelectorAll('#nav a')) {
     const target = link.getAttribute('href');
-    const on = target === `#/${view.name}` || (target === '#/' && view.name === 'overview') || (target === '#/clients' && view.name === 'client');
-    if (on) link.setAttribute('aria-current', 'page');
+    const section = sections[view.name] ?? view.name;
+    if (target === `#/${section}` || (target === '#/' && section === 'overview')) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
   show();
-  if (last && last.name !== view.name) {
+  if (last && (last.name !== view.name || last.of !== view.of)) {
     window.scrollTo(0, 0);
     main.querySelector('h1')?.focus();
   }
@@ -140,9 +151,9 @@ function enter() {
 function show() {
   if (!view) return;
   const go = (hash) => { if (location.hash !== hash) location.replace(hash); };
-  const all = { live: seen.live, series: seen.series, events: seen.events, story: seen.story, data: seen.data, levels: seen.levels, query: view.query, name: view.client, go };
+  const all = { live: seen.live, series: seen.series, events: seen.events, data: null, ...got, query: view.query, name: view.of, go, load };
   if (!seen.live && (view.name === 'overview' || view.name === 'config')) return;
-  morph(main, { overview, clients, client, keys, resources, config }[view.name](all).filter(Boolean));
+  morph(main, views[view.name](all).filter(Boolean));
   tick();
 }
 
@@ -158,23 +169,27 @@ function tick() {
   showFreshness();
 }
 
-// showFreshness shows the age of the data and whether the node answers.
+// showFreshness shows the age of the data and whether the node answers, and if not, the other nodes.
 function showFreshness() {
-  const worst = [live, detail].filter((f) => f && f.failures > 1 || f?.error?.denied || (f?.failures && !f.good))[0];
+  const worst = [live, feeds[0]].filter((f) => f && f.failures > 1 || f?.error?.denied || (f?.failures && !f.good))[0];
   const fresh = document.getElementById('fresh');
   const trouble = document.getElementById('trouble');
-  if (!worst) {
+  if (!worst || worst.onState === null) {
     fresh.dataset.state = live.good ? 'ok' : 'wait';
     set('fresh-text', live.good ? 'live' : 'connecting');
     trouble.hidden = true;
     main.classList.remove('old');
     return;
   }
+  const good = worst.good || live.good;
+  const age = span((Date.now() - good) / 1000);
   fresh.dataset.state = 'old';
-  set('fresh-text', worst.good ? `${span((Date.now() - worst.good) / 1000)} old` : 'no answer');
-  main.classList.toggle('old', worst.good > 0);
-  const since = worst.good ? `The page shows the state of ${clock(new Date(worst.good))}.` : 'The page has no data yet.';
-  set('trouble-text', worst.error?.denied ? `This node requires a token again. ${since} Reload the page to enter it.` : `The node does not answer (${reason(worst.error)}). ${since} Retrying.`);
+  set('fresh-text', good ? `${age} old` : 'no answer');
+  main.classList.toggle('old', good > 0);
+  const since = good ? `The page has had no data since ${clock(new Date(good))}${worst.good ? ' and shows that state' : ''}.` : 'The page has no data yet.';
+  const gone = !worst.error?.status; // an answer that says no is an answer
+  set('trouble-text', worst.error?.denied ? `This node requires a token again. ${since} Reload the page to enter it.` : `The node ${gone ? `does not answer (${reason(worst.error)})` : `reports an error: ${reason(worst.error)}`}. ${since} Retrying.`);
+  morph(document.getElementById('elsewhere'), gone && !worst.error?.denied ? elsewhere(seen.live) : []);
   trouble.hidden = false;
 }
 
@@ -199,10 +214,10 @@ document.getElementById('retry').addEventListener('click', () => {
   live.now();
   series.now();
   events.now();
-  detail?.now();
-  story?.now();
+  for (const feed of feeds) feed.now();
 });
 window.addEventListener('hashchange', enter);
+window.matchMedia('(max-width: 640px)').addEventListener('change', () => show());
 setInterval(() => { if (!document.hidden) tick(); }, 1000);
 enter();
 live.now();

@@ -1,34 +1,44 @@
 // The list of clients by page, and the view of one client.
 import { el, table } from './dom.js';
-import { bytes, count, number, stateNames, stateOrder } from './format.js';
-import { ago, chip, clientLink, search, shorten, silence } from './parts.js';
+import { bytes, count, number, share, stateNames, stateOrder } from './format.js';
+import { ago, chip, clientLink, keyLink, search, select, shorten, silence, sorts } from './parts.js';
 
 export const pageSize = 50;
 
-export function clientsPath({ state, search: text, type, key, node, pages }) {
+const filters = ['state', 'search', 'type', 'key', 'node', 'reason'];
+
+export function clientsPath(query) {
   const q = new URLSearchParams({ limit: pageSize });
-  for (const [name, value] of Object.entries({ state, search: text, type, key, node, page: pages[pages.length - 1] })) if (value) q.set(name, value);
+  for (const name of [...filters, 'sort']) if (query[name]) q.set(name, query[name]);
+  const page = query.pages[query.pages.length - 1];
+  if (page) q.set('page', page);
   return `/api/v1/clients?${q}`;
 }
 
+const orders = [['', 'name'], ['state', 'worst state'], ['since', 'longest in trouble']];
+
 export function clients({ data, query, live, go }) {
-  const filter = (state, text, n) => el('a', { 'data-key': state || 'all', href: href({ ...query, state }), 'aria-current': (query.state ?? '') === state ? 'true' : null }, text, n === null ? null : el('span', { class: 'soft' }, ` ${number(n)}`));
-  const narrowed = ['type', 'key', 'node'].filter((n) => query[n]);
+  const all = live?.clients.clients ?? 0;
+  const filter = (state, text, n) => el('a', { 'data-key': state || 'all', href: href({ ...query, state }), 'aria-current': (query.state ?? '') === state ? 'true' : null }, text, n === null ? null : [' ', el('span', { class: 'soft' }, number(n), state && n ? el('span', { class: 'part' }, ` ${share(n, all)}`) : null)]);
+  const narrowed = ['key', 'reason'].filter((n) => query[n]);
   return [
     el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, 'Clients'),
-      narrowed.map((n) => el('p', { class: 'soft', 'data-key': n }, `${n} ${query[n]} `, el('a', { href: href({ ...query, [n]: '' }) }, 'show all')))),
+      narrowed.map((n) => el('p', { class: 'soft', 'data-key': n }, `${n} `, n === 'key' ? keyLink(query.key) : query[n], ' ', el('a', { href: href({ ...query, [n]: '' }) }, 'show all')))),
     el('section', { class: 'card', 'data-key': 'list', 'aria-label': 'List of clients' },
       el('div', { class: 'tools' },
         search({ label: 'Search by name', value: query.search ?? '', onSearch: (text) => go(href({ ...query, search: text })) }),
         el('nav', { 'aria-label': 'Clients by state', class: 'filters' }, filter('', 'All', live?.clients.clients ?? null),
-          stateOrder.filter((s) => s !== 'UNKNOWN' || live?.clients.states[s]).map((s) => filter(s, stateNames[s], live?.clients.states[s] ?? 0)), live?.clients.missing || query.state === 'MISSING' ? filter('MISSING', stateNames.MISSING, live?.clients.missing ?? 0) : null)),
-      data ? list(data, query) : el('p', { class: 'empty' }, 'Loading…')),
+          stateOrder.filter((s) => s !== 'UNKNOWN' || live?.clients.states[s]).map((s) => filter(s, stateNames[s], live?.clients.states[s] ?? 0)), live?.clients.missing || query.state === 'MISSING' ? filter('MISSING', stateNames.MISSING, live?.clients.missing ?? 0) : null),
+        select({ label: 'Type', all: 'all types', options: (live?.clients.types ?? []).map((t) => t.type), value: query.type, onSelect: (type) => go(href({ ...query, type })) }),
+        select({ label: 'Node', all: 'all nodes', options: (live?.nodes ?? []).map((n) => n.name), value: query.node, onSelect: (node) => go(href({ ...query, node })) }),
+        sorts(orders, query.sort ?? '', (sort) => href({ ...query, sort }))),
+      data ? data.error ? el('p', { class: 'reason', 'data-key': 'error' }, data.error) : list(data, query) : el('p', { class: 'empty' }, 'Loading…')),
   ];
 }
 
 export function href(query) {
   const q = new URLSearchParams();
-  for (const name of ['state', 'search', 'type', 'key', 'node']) if (query[name]) q.set(name, query[name]);
+  for (const name of [...filters, 'sort']) if (query[name]) q.set(name, query[name]);
   return `#/clients${q.size ? `?${q}` : ''}`;
 }
 
@@ -36,17 +46,19 @@ function list(data, query) {
   const rows = data.clients.map((c) => {
     const bad = c.types.filter((t) => t.nack || t.missing || (t.state !== 'SYNCED' && t.state !== 'NOT_SENT'));
     return { key: `${c.name}|${c.key}|${c.node}|${c.peer}`, cells: [
-      clientLink(c.name), c.key, c.node, chip(c.state), ago(c.since),
+      clientLink(c.name), keyLink(c.key), c.node, chip(c.state), ago(c.since),
       bad.length ? el('div', {}, bad.map((t) => el('p', { 'data-key': t.type_url }, el('b', {}, t.type), t.nack ? el('span', { class: 'reason' }, ` ${t.nack.message}`) : el('span', { class: 'soft' }, ` ${stateNames[t.state].toLowerCase()}`), t.missing ? el('span', { class: 'reason' }, ` ${count(t.missing, 'resource')} missing`) : null))) : null,
       c.types.map((t) => t.type).join(' ')] };
   });
   const begin = (query.pages.length - 1) * pageSize;
+  const whole = data.summary ? data.summary.clients : null;
+  const by = (sort) => ({ href: href({ ...query, sort }), sorted: (query.sort ?? '') === sort ? 'ascending' : null });
   return [
     silence(data.silent),
-    rows.length ? table('Clients', [{ title: 'Client' }, { title: 'Key' }, { title: 'Node' }, { title: 'State' }, { title: 'Since' }, { title: 'Problems' }, { title: 'Types' }], rows, { class: 'cards', 'data-key': 'table' })
-      : el('p', { class: 'empty', 'data-key': 'none' }, query.state || query.search || query.type || query.key || query.node ? 'No clients match.' : 'No client has connected yet.'),
+    rows.length ? table('Clients', [{ title: 'Client', ...by('') }, { title: 'Key' }, { title: 'Node' }, { title: 'State', ...by('state') }, { title: 'Since', ...by('since') }, { title: 'Problems' }, { title: 'Types' }], rows, { class: 'cards', 'data-key': 'table' })
+      : el('p', { class: 'empty', 'data-key': 'none' }, filters.some((n) => query[n]) ? 'No clients match.' : 'No client has connected yet.'),
     el('div', { class: 'pager', 'data-key': 'pager' },
-      el('span', { class: 'soft small' }, rows.length ? `${number(begin + 1)} to ${number(begin + rows.length)}` : ''),
+      el('span', { class: 'soft small' }, rows.length ? `${number(begin + 1)} to ${number(begin + rows.length)}${whole ? ` of ${number(whole)}` : ''}` : ''),
       el('button', { type: 'button', disabled: query.pages.length < 2, onclick: () => query.turn(-1) }, 'Previous'),
       el('button', { type: 'button', disabled: !data.next, onclick: () => query.turn(1, data.next) }, 'Next')),
   ];
@@ -95,7 +107,7 @@ function one(c, i) {
   return el('div', { class: 'grid', 'data-key': `client-${i}` },
     el('section', { class: 'card', 'aria-label': 'Client' }, el('dl', { class: 'facts' },
       fact('State', [chip(c.state), ' ', el('span', { class: 'soft small' }, ago(c.since, { since: true }))]),
-      fact('Key', [el('a', { href: `#/keys?search=${encodeURIComponent(c.key)}` }, c.key), c.rule ? el('span', { class: 'soft small' }, ` by rule ${c.rule}`) : null]),
+      fact('Key', [keyLink(c.key), c.rule ? el('span', { class: 'soft small' }, ` by rule ${c.rule}`) : null]),
       fact('Node', [c.node, el('span', { class: 'soft small' }, ' from '), el('span', { class: 'mono' }, c.peer)]),
       c.polled ? fact('Polled', ago(c.polled)) : fact('Connected', ago(c.connected)), fact('Cluster', c.cluster), fact('Variant', c.polled ? c.variants.join(', ') : `${c.variants.join(', ')} on ${count(c.streams, 'stream')}`), fact('Awaiting ACK', bytes(c.unacked_bytes)))),
     el('section', { class: 'card', 'aria-labelledby': `types-${i}` }, el('header', {}, el('h2', { id: `types-${i}` }, 'Types')),
@@ -104,7 +116,7 @@ function one(c, i) {
           `${number(t.acked_generation)} / ${number(t.newest_generation)}`, t.wildcard ? (t.names ? `* + ${t.names}` : '*') : number(t.names), number(t.missing), number(t.acks), number(t.nacks)] })), { class: 'cards' })
         : el('p', { class: 'empty' }, 'The client has not subscribed to anything.')),
     c.types.filter((t) => t.nack).map((t) => el('section', { class: 'alert error', 'data-key': `nack-${t.type_url}`, 'aria-label': `Why ${t.type} was rejected` },
-      el('div', { class: 'line' }, el('b', {}, `Rejected ${t.type}`), el('span', { class: 'soft small' }, ago(t.nack.at))), el('pre', {}, t.nack.message))),
+      el('div', { class: 'line' }, el('b', {}, `Rejected ${t.type}`), el('span', { class: 'soft small' }, ago(t.nack.at)), el('a', { class: 'small', href: `#/rejections?${new URLSearchParams({ type: t.type, reason: t.nack.message })}` }, 'all clients with this reason')), el('pre', {}, t.nack.message))),
     c.types.filter((t) => t.missing).map((t) => el('section', { class: 'alert', 'data-key': `missing-${t.type_url}`, 'aria-label': `Missing resources of ${t.type}` },
       el('div', { class: 'line' }, el('b', {}, `${count(t.missing, 'resource')} of ${t.type} missing`)),
       el('p', {}, `The client subscribes to resources that the control plane has not sent: ${(t.missing_names ?? []).join(', ')}${t.missing > (t.missing_names?.length ?? 0) ? ', …' : ''}`))),

@@ -71,16 +71,19 @@ function patch(old, next) {
     if (name !== 'style' && name !== 'open' && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
   if (old.style && old.style.cssText !== next.style.cssText) old.style.cssText = next.style.cssText;
-  for (const event of ['onclick', 'onsubmit', 'oninput', 'onpointermove', 'onpointerleave']) {
+  for (const event of ['onclick', 'onsubmit', 'oninput', 'onchange', 'ontoggle', 'onpointermove', 'onpointerleave']) {
     if (old[event] !== next[event]) old[event] = next[event];
   }
   if (old.nodeName !== 'INPUT') morph(old, [...next.childNodes]);
+  if (old.nodeName === 'SELECT' && old !== document.activeElement && old.value !== next.value) old.value = next.value;
 }
 
-// table makes a table. Columns are {title, num}; the first cell of a row is its header.
+// table makes a table. Columns are {title, num, href, sorted}; the first cell of a row is its
+// header. href sorts the rows by the column, which sorted says of it: ascending or descending.
 // Roles are written out, since on a phone a table is shown as cards.
 export function table(caption, columns, rows, attributes = {}) {
-  const head = el('tr', { role: 'row' }, columns.map((c) => el('th', { scope: 'col', role: 'columnheader', class: c.num ? 'num' : null }, c.title)));
+  const head = el('tr', { role: 'row' }, columns.map((c) => el('th', { scope: 'col', role: 'columnheader', class: c.num ? 'num' : null, 'aria-sort': c.sorted ?? null },
+    c.href ? el('a', { href: c.href, title: `Sort by ${c.title.toLowerCase()}` }, c.title, c.sorted ? el('span', { 'aria-hidden': 'true' }, c.sorted === 'ascending' ? ' ▲' : ' ▼') : null) : c.title)));
   const body = rows.map(({ key, cells, total }) => el('tr', { role: 'row', 'data-key': key, class: total ? 'total' : null }, cells.map((cell, i) => {
     const empty = cell === null || cell === undefined || cell === '' || (Array.isArray(cell) && cell.length === 0);
     const shape = [columns[i].num ? 'num' : '', empty ? 'none' : ''].filter(Boolean).join(' ') || null;

@@ -40,6 +40,9 @@ export function percent(part, all) {
   return `${p >= 99.5 ? p.toFixed(2) : p.toFixed(1)} %`;
 }
 
+// share is a part of all, beside its number; empty if there is nothing to share.
+export const share = (part, all) => (all > 0 ? part === 0 ? '0 %' : part / all < 0.0005 ? '< 0.1 %' : percent(part, all).replace('.0 %', ' %') : '');
+
 export const clock = (date) => date.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 
 export const stamp = (text) => new Date(text).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });

@@ -2,8 +2,8 @@
 import { chart } from './chart.js';
 import { el, table } from './dom.js';
 import { happened, marksOf } from './events.js';
-import { bytes, count, number, percent, seconds, stateNames } from './format.js';
-import { ago, chip, inWords, legend, progressBar, stateBar, words } from './parts.js';
+import { bytes, count, number, percent, seconds, share, stateNames } from './format.js';
+import { ago, chip, counted, inWords, keyLink, legend, progressBar, runbookLink, stateBar, synced, words } from './parts.js';
 
 const card = (key, title, aside, ...body) => el('section', { class: 'card', 'data-key': key, 'aria-labelledby': `h-${key}` },
   el('header', {}, el('h2', { id: `h-${key}` }, title), aside), body);
@@ -33,7 +33,7 @@ export function alerts(warnings) {
   if (!warnings.length) return null;
   return el('section', { 'data-key': 'alerts', 'aria-label': 'Problems and warnings' }, el('ul', { class: 'alerts' }, warnings.map((w) => el('li', { class: `alert ${w.level}`, 'data-key': `${w.kind}-${w.node ?? ''}-${w.text}` },
     el('div', { class: 'line' }, el('b', {}, w.level === 'error' ? 'Problem' : 'Warning'),
-      el('span', {}, w.kind === 'clients' ? el('a', { href: '#/clients?state=NACKED' }, w.text) : w.text), w.since ? el('span', { class: 'soft small' }, ago(w.since, { since: true })) : null),
+      el('span', {}, w.kind === 'clients' ? el('a', { href: '#/rejections' }, w.text) : w.text), w.since ? el('span', { class: 'soft small' }, ago(w.since, { since: true })) : null, w.runbook ? runbookLink(w.runbook) : null),
     w.detail ? el('pre', {}, w.detail) : null))));
 }
 
@@ -44,16 +44,16 @@ function tiles(live) {
   const window = took.window_seconds === 3600 ? 'hour' : `${took.window_seconds / 60} minutes`;
   const tile = (key, title, big, ...more) => el('section', { class: 'card tile', 'data-key': key, 'aria-labelledby': `t-${key}` }, el('h2', { class: 'soft', id: `t-${key}` }, title), el('p', { class: 'big' }, big), more);
   return el('div', { class: 'grid tiles', 'data-key': 'tiles' },
-    tile('clients', 'Clients', number(clients.clients), legend(clients.states, { links: true }), stateBar(clients.states, 'Clients'), missing(clients.missing)),
+    tile('clients', 'Clients', number(clients.clients), legend(clients.states, { links: {} }), stateBar(clients.states, 'Clients'), missing(clients.missing, clients.clients)),
     tile('took', 'Time to clients', took.answers ? seconds(took.p50_seconds) : '–', el('p', { class: 'soft small' }, took.answers ? `p50; p99 ${seconds(took.p99_seconds)}, of ${count(took.answers, 'ACK')} in the last ${window}` : live.updates?.some((u) => Date.now() - Date.parse(u.at) < 20_000) ? 'counting' : `no ACK of an update in the last ${window}`)),
     tile('streams', 'Streams to the control plane', files ? 'none' : number(t.streams_in), el('p', { class: 'soft small' }, files ? 'the upstream is a directory' : `for ${count(clients.streams, 'client stream')}`)),
     tile('bytes', 'Sent to clients', bytes(t.bytes_out), el('p', { class: 'soft small' }, `${bytes(t.bytes_in)} received from the control plane since the nodes started`)));
 }
 
 // missing is the number of clients in any state that subscribe to resources that do not exist.
-function missing(clients) {
+function missing(clients, all) {
   if (!clients) return null;
-  return el('p', { class: 'small' }, el('a', { href: '#/clients?state=MISSING' }, clients === 1 ? '1 client subscribes to resources that do not exist' : `${number(clients)} clients subscribe to resources that do not exist`));
+  return el('p', { class: 'small' }, el('a', { href: '#/clients?state=MISSING' }, `${clients === 1 ? '1 client subscribes' : `${number(clients)} clients subscribe`} to resources that do not exist (${share(clients, all)})`));
 }
 
 // An update is complete once every client has answered it.
@@ -68,9 +68,9 @@ function updates(all) {
 
 function list(shown, none) {
   return shown.length ? el('ol', { class: 'updates' }, shown.map((u) => el('li', { 'data-key': `${u.key}/${u.type}/${u.generation}` },
-      el('p', { class: 'what', title: `${u.key} ${u.type} ${u.version ?? ''}` }, el('b', {}, u.key), el('span', { class: 'tag' }, u.type), el('span', { class: 'soft small' }, change(u))),
+      el('p', { class: 'what', title: `${u.key} ${u.type} ${u.version ?? ''}` }, el('b', {}, keyLink(u.key)), el('span', { class: 'tag' }, u.type), el('span', { class: 'soft small' }, change(u))),
       progressBar(u),
-      el('p', { class: 'num reach' }, u.nacked ? [el('span', { class: 'reason small' }, `${number(u.nacked)} rejected`), ' '] : null, `${number(u.acked)} / ${number(u.clients)}`),
+      el('p', { class: 'num reach' }, u.nacked ? [el('span', { class: 'reason small' }, `${number(u.nacked)} rejected`), ' '] : null, `${number(u.acked)} / ${number(u.clients)}`, el('span', { class: 'soft small part' }, ` ${share(u.acked, u.clients)}`)),
       el('p', { class: 'small took' }, u.acked ? [el('span', {}, el('i', { class: 'soft' }, 'p50 '), seconds(u.p50_seconds)), el('span', {}, el('i', { class: 'soft' }, ' p99 '), seconds(u.p99_seconds))] : ''),
       el('p', { class: 'num soft small when' }, ago(u.at)))))
     : el('p', { class: 'empty' }, none);
@@ -94,7 +94,7 @@ function load(live) {
   ];
   const files = live.upstreams.every((o) => o.kind === 'directory');
   return card('load', 'Control-plane load saved', null,
-    table('Control-plane load saved', [{ title: '' }, { title: 'From upstream', num: true }, { title: 'To clients', num: true }, { title: 'Saved', num: true }],
+    table('Control-plane load saved', [{ title: 'Load' }, { title: 'From upstream', num: true }, { title: 'To clients', num: true }, { title: 'Saved', num: true }],
       rows.map(([name, into, out, show]) => ({ key: name, cells: [name, show(into), show(out), out > into ? el('b', {}, percent(out - into, out)) : '–'] })), { class: 'plain' }),
     el('p', { class: 'soft small' }, files ? 'The upstream is a directory, so there are no upstream streams.' : 'Without the relay, the control plane would send what is in “To clients”. Counted since the nodes started, without the traffic between nodes.'),
     el('ul', { class: 'legend' }, live.upstreams.map((o) => el('li', { 'data-key': o.name }, `${o.kind}${o.variant ? ` (${o.variant})` : ''}: `, el('span', { class: 'mono' }, o.where.join(', '))))));
@@ -124,7 +124,7 @@ function nodes(live) {
       [n.name, n.name === live.self ? el('span', { class: 'soft small' }, ' this one') : null],
       el('span', { title: n.error ?? null }, chip(nodeStates[n.state] ?? 'bad', words(n.state)),
         n.redis && !n.redis.up ? [' ', chip('bad', 'Redis unreachable')] : null, n.differs ? [' ', el('span', { title: n.differs.join(', ') }, chip('warn', 'different configuration'))] : null),
-      mute(n) ? (n.streams ? `${count(n.streams, 'stream')}?` : null) : number(n.clients), stateBar(n.states ?? {}, `Clients of ${n.name}`),
+      mute(n) ? (n.streams ? `${count(n.streams, 'stream')}?` : null) : counted(n.clients, live.clients.clients, el('a', { href: `#/clients?node=${encodeURIComponent(n.name)}` }, number(n.clients))), [stateBar(n.states ?? {}, `Clients of ${n.name}`), synced(n.states ?? {})],
       mute(n) ? null : number(n.keys.owner), mute(n) ? null : [number(n.keys.follower), n.keys.fallback ? el('span', { class: 'soft' }, ` + ${n.keys.fallback} fallback`) : null],
       mute(n) ? null : number(n.traffic.streams_in), n.version, ago(n.since, { since: 'bare' })] })), { class: 'cards' }));
 }

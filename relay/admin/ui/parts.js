@@ -1,6 +1,6 @@
 // Small parts that several views have.
 import { el } from './dom.js';
-import { count, number, stateHelp, stateNames, stateOrder, stamp } from './format.js';
+import { count, number, share, stateHelp, stateNames, stateOrder, stamp } from './format.js';
 
 // words is a state, which is an identifier in JSON, as words.
 export const words = (state) => state.replaceAll('_', ' ');
@@ -21,20 +21,41 @@ export function stateBar(states, what) {
     stateOrder.filter((s) => states[s]).map((s) => el('i', { 'data-key': s, 'data-s': s.toLowerCase(), style: { width: `${(100 * states[s]) / all}%` } })));
 }
 
-export const inWords = (states) => stateOrder.filter((s) => states[s]).map((s) => `${number(states[s])} ${stateNames[s].toLowerCase()}`).join(', ') || 'none';
+// counted is a number with its part of all.
+export const counted = (n, all, text = number(n)) => el('span', { class: 'counted' }, text, all > 0 && n ? el('span', { class: 'soft small part' }, ` ${share(n, all)}`) : null);
 
-// legend lists states with their numbers, as links to the clients.
-export function legend(states, { links = false } = {}) {
+// synced is the part of clients that are, for a place beside a bar.
+export function synced(states) {
+  const all = stateOrder.reduce((sum, s) => sum + (states[s] ?? 0), 0);
+  return all ? el('span', { class: 'soft small' }, `${share(states.SYNCED ?? 0, all)} synced`) : null;
+}
+
+export function inWords(states) {
+  const all = stateOrder.reduce((sum, s) => sum + (states[s] ?? 0), 0);
+  return stateOrder.filter((s) => states[s]).map((s) => `${number(states[s])} ${stateNames[s].toLowerCase()} (${share(states[s], all)})`).join(', ') || 'none';
+}
+
+// sumStates adds up the states of the clients of a key's nodes.
+export function sumStates(nodes) {
+  const sum = {};
+  for (const n of nodes) for (const [s, v] of Object.entries(n.states ?? {})) sum[s] = (sum[s] ?? 0) + v;
+  return sum;
+}
+
+// legend lists states with their numbers and parts of all, as links to the clients: links are the
+// other parameters of these.
+export function legend(states, { links = null } = {}) {
+  const all = stateOrder.reduce((sum, s) => sum + (states[s] ?? 0), 0);
   return el('ul', { class: 'legend' }, stateOrder.filter((s) => states[s] || s === 'SYNCED' || s === 'NACKED').map((s) => {
-    const text = [el('span', { class: `swatch key-${s.toLowerCase()}`, 'aria-hidden': 'true' }), el('b', {}, number(states[s] ?? 0)), ` ${stateNames[s].toLowerCase()}`];
-    return el('li', { title: stateHelp[s], 'data-key': s }, links ? el('a', { href: `#/clients?state=${s}` }, text) : text);
+    const text = [el('span', { class: `swatch key-${s.toLowerCase()}`, 'aria-hidden': 'true' }), el('b', {}, number(states[s] ?? 0)), ` ${stateNames[s].toLowerCase()} `, all ? el('span', { class: 'part' }, share(states[s] ?? 0, all)) : null];
+    return el('li', { title: stateHelp[s], 'data-key': s }, links ? el('a', { href: `#/clients?${new URLSearchParams({ ...links, state: s })}` }, text) : text);
   }));
 }
 
 // progressBar shows the progress of an update.
 export function progressBar(u) {
   const parts = [['synced', u.acked], ['nacked', u.nacked], ['stale', u.sent], ['waiting', u.waiting]];
-  const text = `${number(u.acked)} of ${count(u.clients, 'client')} acknowledged it`
+  const text = `${number(u.acked)} of ${count(u.clients, 'client')} (${share(u.acked, u.clients)}) acknowledged it`
     + `${u.nacked ? `, ${number(u.nacked)} rejected it` : ''}${u.sent ? `, ${number(u.sent)} awaiting ACK` : ''}${u.waiting ? `, ${number(u.waiting)} not sent yet` : ''}`;
   return el('div', {
     class: 'bar', role: 'progressbar', 'aria-label': `${u.type} of ${u.key}`, 'aria-valuemin': 0, 'aria-valuemax': u.clients || 1, 'aria-valuenow': u.acked, 'aria-valuetext': text, title: text,
@@ -43,6 +64,21 @@ export function progressBar(u) {
 
 // shorten keeps the beginning of a version.
 export const shorten = (text, most = 12) => (text && text.length > most ? el('span', { class: 'mono', title: text }, `${text.slice(0, most)}…`) : el('span', { class: 'mono' }, text));
+
+export const keyLink = (name) => el('a', { href: `#/key/${encodeURIComponent(name)}` }, name || '(empty key)');
+
+export const runbookLink = (entry) => el('a', { class: 'small', href: `#/runbook/${encodeURIComponent(entry)}` }, `Runbook: ${entry.replace(/^XDSRelay/, '')}`);
+
+// select is a list to choose from; the first choice is for all.
+export function select({ label, all, options, value, onSelect }) {
+  const known = value && !options.includes(value) ? [value, ...options] : options;
+  return el('label', { class: 'select', 'data-key': `select-${label}` }, el('span', { class: 'soft small' }, label), ' ',
+    el('select', { onchange: (event) => onSelect(event.currentTarget.value) }, el('option', { value: '' }, all), known.map((o) => el('option', { value: o, selected: o === value, 'data-key': o }, o))));
+}
+
+// sorts is a list of orders where a table has no header to click.
+export const sorts = (all, now, href) => el('nav', { 'aria-label': 'Order', class: 'filters orders', 'data-key': 'orders' }, el('span', { class: 'soft small' }, 'Sort by'),
+  all.map(([value, text]) => el('a', { 'data-key': value, href: href(value), 'aria-current': now === value ? 'true' : null }, text)));
 
 export const clientLink = (name) => el('a', { href: `#/client/${encodeURIComponent(name)}` }, name || '(no name)');
 

@@ -5,8 +5,8 @@ const longest = 30_000;
 
 // Feed polls a path; every is in milliseconds.
 export class Feed {
-  constructor(path, every, { onData, onState }) {
-    Object.assign(this, { path, every, onData, onState });
+  constructor(path, every, { onData, onState, text = false }) {
+    Object.assign(this, { path, every, onData, onState, text });
     this.failures = 0;
     this.good = 0; // time of the last good answer
     this.due = 0; // time of the next request
@@ -53,8 +53,8 @@ export class Feed {
       if (date) this.skew = date - Date.now();
       let data = null;
       if (answer.status !== 304) {
-        data = answer.status === 200 || answer.status === 404 ? await answer.json() : null;
-        if (!data || (data.error && answer.status !== 404)) throw refusal(answer.status, data);
+        data = answer.status === 200 && this.text ? await answer.text() : answer.status === 200 || answer.status === 404 || answer.status === 400 ? await answer.json() : null;
+        if (!data || answer.status === 400 || (data.error && answer.status !== 404)) throw refusal(answer.status, data);
         this.tag = answer.headers.get('ETag');
       }
       if (this.aborter !== aborter) return;
@@ -78,8 +78,33 @@ export class Feed {
   }
 }
 
+// loader gets answers that are asked for once: load(path) asks, and load.got(path) is what came of
+// it: {data}, {error}, {} while there is no answer, or nothing.
+export function loader(onAnswer) {
+  const answers = new Map();
+  const load = async (path) => {
+    if (answers.has(path) && !answers.get(path).error) return;
+    const one = {};
+    answers.set(path, one);
+    onAnswer();
+    try {
+      const answer = await fetch(path, { headers: { Accept: 'application/json' }, cache: 'no-store', signal: AbortSignal.timeout(10_000) });
+      const data = await answer.json();
+      if (answer.ok) one.data = data;
+      else one.error = data.error ?? `the node answered ${answer.status}`;
+    } catch (error) {
+      one.error = error instanceof TypeError ? 'The node does not answer.' : error.message;
+    }
+    if (answers.get(path) === one) onAnswer();
+  };
+  load.got = (path) => answers.get(path);
+  load.forget = () => answers.clear();
+  return load;
+}
+
 function refusal(status, data) {
   const error = new Error(data?.error ?? `the node answered ${status}`);
+  error.status = status;
   error.denied = status === 401 || status === 403;
   return error;
 }

@@ -1,7 +1,7 @@
 // Who has a resource: its versions, the keys that serve it, and its clients.
 import { el, table } from './dom.js';
-import { count, number, stateNames } from './format.js';
-import { ago, chip, clientLink, search, shorten, silence } from './parts.js';
+import { count, number, share, stateNames } from './format.js';
+import { ago, chip, clientLink, keyLink, search, shorten, silence } from './parts.js';
 
 export const pageSize = 50;
 
@@ -29,7 +29,10 @@ export function resources({ data, query, go }) {
   ];
 }
 
-const inWords = (states) => Object.entries(states).map(([s, n]) => `${number(n)} ${(stateNames[s] ?? s).toLowerCase()}`).join(', ') || 'none';
+function inWords(states) {
+  const all = Object.values(states).reduce((a, b) => a + b, 0);
+  return Object.entries(states).map(([s, n]) => `${number(n)} ${(stateNames[s] ?? s).toLowerCase()}${n < all ? ` (${share(n, all)})` : ''}`).join(', ') || 'none';
+}
 
 function answer(data, query) {
   const later = query.pages.length > 1;
@@ -40,10 +43,10 @@ function answer(data, query) {
   const versions = data.resources.flatMap((r) => r.versions.map((v) => ({ key: `${r.type_url}|${r.name}|${v.version}|${v.digest}`, cells: [
     `${r.type} ${r.name}`, v.version ? shorten(v.version, 16) : 'does not exist', `${number(v.keys)}${v.more_keys ? '+' : ''}`, inWords(v.states)] })));
   const copies = data.copies.slice(0, pageSize).map((c) => ({ key: `${c.type_url}|${c.name}|${c.key}|${c.node}`, cells: [
-    `${c.type} ${c.name}`, el('a', { href: `#/clients?key=${encodeURIComponent(c.key)}` }, c.key), c.node === c.owner ? `${c.node} (owner)` : c.node, c.version ? shorten(c.version, 16) : null, ago(c.changed), c.problem ? `${c.standing.toLowerCase()}: ${c.problem}` : c.standing.toLowerCase(), inWords(c.states)] }));
+    `${c.type} ${c.name}`, keyLink(c.key), c.node === c.owner ? `${c.node} (owner)` : c.node, c.version ? shorten(c.version, 16) : null, ago(c.changed), c.problem ? `${c.standing.toLowerCase()}: ${c.problem}` : c.standing.toLowerCase(), inWords(c.states)] }));
   const more = data.copies.length + (data.copies_omitted ?? 0) - copies.length;
   const clients = data.clients.map((c) => ({ key: `${c.name}|${c.key}|${c.node}|${c.peer}|${c.type_url}|${c.resource}`, cells: [
-    clientLink(c.name), `${c.type} ${c.resource}`, c.key, c.node, chip(c.state), ago(c.since), c.interest, `${c.has}${c.removed ? ' (removed)' : ''}`,
+    clientLink(c.name), `${c.type} ${c.resource}`, keyLink(c.key), c.node, chip(c.state), ago(c.since), c.interest, `${c.has}${c.removed ? ' (removed)' : ''}`,
     c.nack ? el('span', { class: 'reason' }, c.nack.message) : c.waiting ?? null] }));
   const begin = (query.pages.length - 1) * pageSize;
   return [

@@ -12,7 +12,7 @@ const patience = 20_000;
 
 let browser;
 let page;
-let origin;
+let origins = []; // the nodes of which the page may ask something
 let wrong = [];
 let asked = 0; // requests of the page
 
@@ -22,7 +22,7 @@ const orders = {
     browser ??= await chromium.launch({ executablePath: process.env.E2E_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', httpCredentials: password ? { username: 'anybody', password } : undefined });
     page = await context.newPage();
-    origin = new URL(url).origin;
+    origins = [new URL(url).origin];
     page.setDefaultTimeout(patience);
     page.on('pageerror', (error) => wrong.push(`an error: ${error.message}`));
     page.on('console', (message) => {
@@ -32,7 +32,7 @@ const orders = {
     });
     page.on('request', (request) => {
       asked++;
-      if (!request.url().startsWith(origin)) wrong.push(`a request to ${request.url()}`);
+      if (!origins.some((origin) => request.url().startsWith(`${origin}/`))) wrong.push(`a request to ${request.url()}`);
     });
     page.on('dialog', (dialog) => wrong.push(`a dialog: ${dialog.message()}`));
     await page.addInitScript(() => {
@@ -70,8 +70,30 @@ const orders = {
     await page.getByRole('searchbox').fill(text);
   },
 
-  async click({ name, role = 'button' }) {
-    await page.getByRole(role, { name, exact: true }).first().click();
+  async click({ name, role = 'button', within = 'body' }) {
+    await page.locator(within).getByRole(role, { name, exact: true }).first().click();
+  },
+
+  async select({ label, value }) {
+    await page.getByLabel(label).selectOption(value);
+  },
+
+  // unfold opens the first part that is closed.
+  async unfold({ within }) {
+    await page.locator(`${within} summary`).first().click();
+  },
+
+  // address waits until the address has a text behind #.
+  async address({ text }) {
+    await page.waitForFunction((what) => decodeURIComponent(location.hash).includes(what), text);
+  },
+
+  // follow follows a link to another node.
+  async follow({ name }) {
+    const link = page.getByRole('link', { name, exact: true }).first();
+    origins.push(new URL(await link.getAttribute('href')).origin);
+    await link.click();
+    await page.locator('main h1').waitFor();
   },
 
   // walk uses the keyboard alone: past what is above, to the clients, and to one of them.
@@ -127,7 +149,8 @@ const orders = {
   },
 
   // accessible holds that axe finds nothing that is serious, in all views.
-  async accessible({ views }) {
+  async accessible({ views, width }) {
+    await page.setViewportSize({ width, height: 844 });
     for (const view of views) {
       await orders.view({ view });
       await page.waitForTimeout(100);
@@ -140,8 +163,9 @@ const orders = {
         return violations.map((v) => `${v.impact} ${v.id}: ${v.nodes.slice(0, 3).map((n) => `${n.html.slice(0, 160)} ${n.failureSummary?.slice(0, 240)}`).join(' | ')}`);
       });
       const bad = found.filter((v) => /^(serious|critical|moderate)/.test(v));
-      if (bad.length) throw new Error(`${view}: ${bad.join('; ')}`);
+      if (bad.length) throw new Error(`${view}, ${width} wide: ${bad.join('; ')}`);
     }
+    await page.setViewportSize({ width: 1280, height: 900 });
   },
 
   // quiet holds that a hidden page asks for nothing, and a shown one does again.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,8 @@ type Fleet struct {
 	answers map[string]map[string]func(context.Context, url.Values) (any, error)
 	// Bytes counts what the nodes send each other.
 	Bytes atomic.Int64
+	// Keys is how many keys each node has, with 10 clients each. It is set before Model.
+	Keys int
 }
 
 var fleetTypes = []string{resource.ClusterURL, resource.EndpointURL, resource.ListenerURL, resource.RouteURL, resource.SecretURL}
@@ -108,11 +111,19 @@ func (f *Fleet) Model() *ops.Model {
 		f.answers[node] = make(map[string]func(context.Context, url.Values) (any, error))
 		local := ops.Local{
 			Node: node, Clients: func() []fanout.Client { return append([]fanout.Client(nil), f.nodes[node]...) }, Groups: func() []*cache.Group { return nil },
-			GroupInfos: func() []cache.GroupInfo { return nil }, Places: func() map[string]tier.Place { return nil },
+			GroupInfos: f.keys, Places: func() map[string]tier.Place { return nil },
 		}
 		first = ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
 			f.answers[node][path] = h
 		})
 	}
 	return first
+}
+
+// keys are those of a node.
+func (f *Fleet) keys() (all []cache.GroupInfo) {
+	for i := range f.Keys {
+		all = append(all, cache.GroupInfo{Key: fmt.Sprintf("shop/%d", i), Clients: 10, Connected: i%100 != 3, Error: strings.Repeat("connection refused ", (i%100)/99)})
+	}
+	return all
 }
