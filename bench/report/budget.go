@@ -56,6 +56,10 @@ func Budgets() []Budget {
 		{"growth of CPU per response with resources", "resources", "one", CPUPerResponse, "", TimesFirst, noise},
 		{"RSS per client after full sync", "sync", "sync", RSSPerClient, "", FloorPlus, 1 << 10},
 		{"RSS per client after full sync", "resources", "sync", RSSPerClient, "", FloorPlus, 1 << 10},
+		{"RSS per client at rest", "clients", "sync", RSSAtRest, "", FloorPlus, 2 << 10},
+		{"RSS per client at rest, after changes", "clients", "one", RSSAtRest, "", FloorPlus, 2 << 10},
+		{"RSS per client at rest", "check", "sync", RSSAtRest, "", FloorPlus, 2 << 10},
+		{"RSS per client at rest, after changes", "check", "one", RSSAtRest, "", FloorPlus, 2 << 10},
 		{"CPU per client for first sync", "sync", "sync", CPUPerClient, "", TimesFloor, 1.3},
 		{"p99 of propagation", "clients", "one", P99, "", TimesFloor, 1.2},
 		{"resources resent in a warm storm", "storm", "warm", ResentPerClient, "delta", AtMost, 0},
@@ -87,7 +91,7 @@ func Budgets() []Budget {
 }
 
 // exact are the metrics that hardly differ from run to run.
-var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer, OfFormula, InUsePerClient}
+var exact = []string{RSSAtRest, HeapPerClient, HeapPerKey, AllocsPerAnswer, OfFormula, InUsePerClient}
 
 // Verdict is a budget in one case.
 type Verdict struct {
@@ -222,7 +226,7 @@ func difference(name, other string) string {
 
 // LimitText is the limit in words.
 func (b *Budget) LimitText() string {
-	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent, InUsePerClient: Bytes}[b.Metric]
+	unit := map[string]Unit{RSSPerClient: Bytes, RSSAtRest: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent, InUsePerClient: Bytes}[b.Metric]
 	switch b.Bound {
 	case AtMostKeys:
 		return "≤ " + unit.Format(b.Limit) + " for each key"
