@@ -27,6 +27,7 @@ const (
 	// variant, and what the floor takes more here than there.
 	TimesParts
 	TimesSync // its ratio to that of the same case's step "sync", the first sync
+	TimesCold // its ratio to that of the same case's step "cold", a return without versions
 	// EachStuck: what each stuck client adds to the metric, which is one per
 	// client, against the first case with the same variant.
 	EachStuck
@@ -65,6 +66,8 @@ func Budgets() []Budget {
 		{"resources resent in a warm storm", "storm", "warm", ResentPerClient, "delta", AtMost, 0},
 		{"CPU of a return with versions, against a first sync", "delta-return", "warm", CPUPerClient, "", TimesSync, 1},
 		{"CPU of a return with versions after a change of 1 %, against a first sync", "delta-return", "changed", CPUPerClient, "", TimesSync, 1},
+		{"CPU of a return with versions, against one without", "delta-return", "warm", CPUPerClient, "", TimesCold, 1},
+		{"CPU of a return with versions after a change of 1 %, against one without", "delta-return", "changed", CPUPerClient, "", TimesCold, 1},
 		{"resources resent to clients that return with versions", "delta-return", "warm", ResentPerClient, "", AtMost, 0},
 		{"resources resent to clients that return with versions after a change of 1 %", "delta-return", "changed", ResentPerClient, "", AtMost, 0},
 		{"origin responses per change and key", "keys", "one", OriginResponses, "", AtMostKeys, 1},
@@ -174,12 +177,16 @@ func (b *Budget) judge(s *Summary, c *CaseSummary) (Verdict, bool) {
 		}
 		measured = cell.Median / (base.Median + floor.Median - alike.Median)
 		v.Limit, unit = fmt.Sprintf("%g × handshake and sync", b.Limit), "×"
-	case TimesSync:
-		sync, _ := c.cell(s.Targets, RelayTarget, "sync", b.Metric)
-		if sync == nil || sync.Median <= 0 {
+	case TimesSync, TimesCold:
+		step, what := "sync", "first sync"
+		if b.Bound == TimesCold {
+			step, what = "cold", "return without"
+		}
+		other, _ := c.cell(s.Targets, RelayTarget, step, b.Metric)
+		if other == nil || other.Median <= 0 {
 			return v, false
 		}
-		measured, v.Limit, unit = cell.Median/sync.Median, fmt.Sprintf("%g × first sync", b.Limit), "×"
+		measured, v.Limit, unit = cell.Median/other.Median, fmt.Sprintf("%g × %s", b.Limit, what), "×"
 	case EachStuck:
 		if base == nil || c.setup.StuckClients() == 0 {
 			return v, false
@@ -240,6 +247,8 @@ func (b *Budget) LimitText() string {
 		return fmt.Sprintf("≤ %g × the first setup", b.Limit)
 	case TimesSync:
 		return fmt.Sprintf("≤ %g × the first sync", b.Limit)
+	case TimesCold:
+		return fmt.Sprintf("≤ %g × the return without versions", b.Limit)
 	case EachStuck:
 		return "≤ " + unit.Format(b.Limit) + " for each stuck client"
 	}

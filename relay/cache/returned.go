@@ -8,7 +8,8 @@ import (
 // proof is a sum over the claims of a client that returned with exactly what it should have. It
 // proves the same of every client whose claims have this sum.
 type proof struct {
-	sum          [2]uint64
+	sum          uint64
+	len, size    int
 	gen          uint64 // of the table
 	subscription uint64 // the content
 }
@@ -27,13 +28,13 @@ func (t *Table) Returned(w *Watcher, claims resource.HeldList) (send *Names, at 
 	}
 	r := reconciling{table: t, sub: s}
 	r.whole = r.countLocked()
-	now := proof{gen: t.store.Gen(), subscription: s.id}
+	now := proof{gen: t.store.Gen(), subscription: s.id, len: claims.Len(), size: claims.Bytes()}
 	at = Position{Gen: s.gen, Removed: s.gen}
 	t.mu.RUnlock()
 	if !r.whole || claims.Len() != r.expected.Live {
 		return nil, Start, false
 	}
-	now.sum = claims.Sum(t.seeds)
+	now.sum = claims.Sum(t.seeds[0])
 	if p := s.proof.Load(); p != nil && *p == now {
 		return nil, at, true
 	}

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -54,13 +55,12 @@ func (l HeldList) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Sum returns a sum over the encoded entries that does not depend on their order: with seeds that a
+// Sum returns a sum over the encoded entries that does not depend on their order: with a seed that a
 // client does not know, it cannot construct two lists with one sum. Equal entries have the same
 // encoding in practice; those that differ only in that have different sums.
-func (l HeldList) Sum(seeds [2]maphash.Seed) (sum [2]uint64) {
+func (l HeldList) Sum(seed maphash.Seed) (sum uint64) {
 	for entry := range l.entries() {
-		sum[0] += maphash.Bytes(seeds[0], entry)
-		sum[1] += maphash.Bytes(seeds[1], entry)
+		sum += maphash.Bytes(seed, entry)
 	}
 	return sum
 }
@@ -113,23 +113,38 @@ func (l HeldList) entries() iter.Seq[[]byte] {
 	}
 }
 
-// add appends the entry in a field of the same request as the earlier entries.
+// add appends the entry in a field, or the entries in a run of fields, of the same request as the
+// earlier entries.
 func (l *HeldList) add(f field) error {
-	name, version, err := heldEntry(f.bytes)
-	if err == nil {
-		err = checkText("a name in initial_resource_versions", name)
-	}
-	if err == nil {
-		err = checkText("a version in initial_resource_versions", version)
-	}
 	if l.len == 0 {
 		l.raw = f.raw
 	}
 	// As in NameList.add.
 	l.raw = l.raw[:cap(l.raw)-cap(f.raw)+len(f.raw)]
-	l.len++
-	l.size += len(f.bytes)
-	return err
+	l.len += f.count
+	added := HeldList{raw: f.raw, len: f.count}
+	usual := true
+	for entry := range added.entries() {
+		l.size += len(entry)
+		_, _, is := usualEntry(entry)
+		usual = usual && is
+	}
+	if usual && utf8.Valid(f.raw) {
+		return nil // all texts are: what is between them is ASCII
+	}
+	for entry := range added.entries() {
+		name, version, err := heldEntry(entry)
+		if err == nil {
+			err = checkText("a name in initial_resource_versions", name)
+		}
+		if err == nil {
+			err = checkText("a version in initial_resource_versions", version)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // heldEntry decodes an entry of a map from names to versions.

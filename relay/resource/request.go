@@ -58,7 +58,7 @@ type Request struct {
 // DecodeSotWRequest decodes a DiscoveryRequest. The result refers to b.
 func DecodeSotWRequest(b []byte, r *Request) error {
 	*r = Request{}
-	return eachRun(b, sotwReqNames, func(f field) (err error) {
+	return eachRun(b, sotwRuns, func(f field) (err error) {
 		switch f.tag {
 		case sotwReqVersion:
 			r.Version, err = f.bytes, checkText("version_info", f.bytes)
@@ -83,7 +83,7 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 // DecodeDeltaRequest decodes a DeltaDiscoveryRequest. The result refers to b.
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
-	return eachRun(b, deltaReqSubscribe, func(f field) (err error) {
+	return eachRun(b, deltaRuns, func(f field) (err error) {
 		switch f.tag {
 		case deltaReqNode:
 			r.Node = mergeIn(r.Node, f.bytes)
