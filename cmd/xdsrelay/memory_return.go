@@ -27,9 +27,9 @@ type memoryUse struct {
 
 const (
 	// lookInterval is the time between two looks, and quietLooks how many in a row must find the
-	// process at rest.
+	// process at rest: 3 s, so that nothing is collected between updates that follow each other.
 	lookInterval = 500 * time.Millisecond
-	quietLooks   = 3
+	quietLooks   = 6
 	// quietShare: at rest, less than one in quietShare of the memory in use is allocated between two
 	// looks. Keepalive pings of idle clients take less.
 	quietShare = 256
@@ -37,8 +37,8 @@ const (
 	// leastExcess.
 	excessShare = 16
 	leastExcess = 4 << 20
-	// returnPauses: nothing is returned for returnPauses times what it took before, so that it takes
-	// about 1 % of the processors at most.
+	// returnPauses: nothing is returned for returnPauses times the CPU time that it took before, on
+	// each processor, so that it takes about 1 % of them at most.
 	returnPauses = 100
 )
 
@@ -52,8 +52,10 @@ func (m *memoryReturn) step(now time.Time, u memoryUse) bool {
 	return m.quiet >= quietLooks && u.excess >= max(u.inUse/excessShare, leastExcess) && !now.Before(m.next)
 }
 
-// took records that returning memory took d.
-func (m *memoryReturn) took(now time.Time, d time.Duration) { m.next = now.Add(returnPauses * d) }
+// took records that returning memory took so much CPU time, on a number of processors.
+func (m *memoryReturn) took(now time.Time, cpu time.Duration, processors int) {
+	m.next = now.Add(returnPauses * cpu / time.Duration(processors))
+}
 
 // returnMemory returns memory to the system whenever the process is at rest, until ctx ends.
 func returnMemory(ctx context.Context) {
@@ -69,9 +71,10 @@ func returnMemory(ctx context.Context) {
 			if !m.step(now, readUse(samples)) {
 				continue
 			}
+			before := collectorTime()
 			runtime.GC() // what pools keep survives the first collection, and stacks shrink by half in each
 			debug.FreeOSMemory()
-			m.took(time.Now(), time.Since(now))
+			m.took(time.Now(), collectorTime()-before, runtime.GOMAXPROCS(0))
 		}
 	}
 }
@@ -97,4 +100,14 @@ func readUse(samples []metrics.Sample) memoryUse {
 	}
 	allocated, live, objects, free, stacks := n[0], n[1], n[2], n[3], n[4]
 	return memoryUse{inUse: live + stacks, allocated: allocated, excess: objects - min(objects, live) + free}
+}
+
+// collectorTime returns the CPU time that collections have taken so far.
+func collectorTime() time.Duration {
+	sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindFloat64 {
+		return 0
+	}
+	return time.Duration(sample[0].Value.Float64() * float64(time.Second))
 }
