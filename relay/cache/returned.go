@@ -87,7 +87,7 @@ func (r *reconciling) takeLocked(name, version []byte) bool {
 	if resource.IsURNBytes(name) {
 		return false // it may have another spelling
 	}
-	e := r.table.store.Find(name)
+	e := r.table.store.GetBytes(name)
 	if e == nil || !r.hasLocked(e) {
 		return false
 	}
