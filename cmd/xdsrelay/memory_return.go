@@ -38,8 +38,9 @@ const (
 	excessShare = 16
 	leastExcess = 4 << 20
 	// returnPauses: nothing is returned for returnPauses times the CPU time that it took before, on
-	// each processor, so that it takes about 1 % of them at most.
-	returnPauses = 100
+	// each processor, so that it takes about 4 % of them at most. It takes less: as much must have
+	// been allocated again, and that slowly.
+	returnPauses = 25
 )
 
 // step reports whether memory is to be returned now.
