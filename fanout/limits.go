@@ -184,9 +184,11 @@ func (s *stream) checkRequest(r *resource.Request) error {
 			return err
 		}
 	}
-	for _, h := range r.Held {
-		if err := CheckName(len(h.Name)); err != nil {
-			return err
+	if r.Held.Bytes() > MaxName {
+		for name := range r.Held.All() {
+			if err := CheckName(len(name)); err != nil {
+				return err
+			}
 		}
 	}
 	if most := s.srv.cfg.Limits.Values().NameSize; most > 0 {

@@ -121,11 +121,8 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 // startDeltaLocked applies the first request for a type: the subscription, and the resources that
 // the client already holds (B37).
 func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
-	if s.tier != nil && r.Settled && r.Held == nil {
-		r.Held = []resource.Held{} // to hold no resource is a state, too
-	}
-	if r.Held != nil {
-		ts.claims = &claims{held: r.Held}
+	if r.Held.Len() > 0 || s.tier != nil && r.Settled { // to hold no resource is a state, too
+		ts.claims = &claims{held: []resource.Held{}} // until claimLocked
 		if s.back == nil {
 			s.comesBackLocked()
 		}
@@ -141,6 +138,7 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 	if r.Unsubscribe.Len() == 0 {
 		if ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Subscribe); ok {
 			s.editedLocked(ts, ed, false)
+			s.claimLocked(ts, r.Held)
 			return nil
 		}
 	}
@@ -154,6 +152,7 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 		return s.tooMuchForKey(ed.Over)
 	}
 	s.editedLocked(ts, ed, false)
+	s.claimLocked(ts, r.Held)
 	return nil
 }
 

@@ -216,7 +216,7 @@ func (s *stream) apply(t *resource.Type, r *resource.Request) error {
 			return err
 		}
 	}
-	if s.tier == nil && len(r.Held) > 0 {
+	if s.tier == nil && r.Held.Len() > 0 {
 		if err := s.checkHeldLocked(); err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ const (
 	// variant, and what the floor takes more here than there.
 	TimesParts
 	TimesSync // its ratio to that of the same case's step "sync", the first sync
+	TimesCold // its ratio to that of the same case's step "cold", a return without versions
 	// EachStuck: what each stuck client adds to the metric, which is one per
 	// client, against the first case with the same variant.
 	EachStuck
@@ -56,11 +57,17 @@ func Budgets() []Budget {
 		{"growth of CPU per response with resources", "resources", "one", CPUPerResponse, "", TimesFirst, noise},
 		{"RSS per client after full sync", "sync", "sync", RSSPerClient, "", FloorPlus, 1 << 10},
 		{"RSS per client after full sync", "resources", "sync", RSSPerClient, "", FloorPlus, 1 << 10},
+		{"RSS per client at rest", "clients", "sync", RSSAtRest, "", FloorPlus, 2 << 10},
+		{"RSS per client at rest, after changes", "clients", "one", RSSAtRest, "", FloorPlus, 2 << 10},
+		{"RSS per client at rest", "check", "sync", RSSAtRest, "", FloorPlus, 2 << 10},
+		{"RSS per client at rest, after changes", "check", "one", RSSAtRest, "", FloorPlus, 2 << 10},
 		{"CPU per client for first sync", "sync", "sync", CPUPerClient, "", TimesFloor, 1.3},
 		{"p99 of propagation", "clients", "one", P99, "", TimesFloor, 1.2},
 		{"resources resent in a warm storm", "storm", "warm", ResentPerClient, "delta", AtMost, 0},
 		{"CPU of a return with versions, against a first sync", "delta-return", "warm", CPUPerClient, "", TimesSync, 1},
 		{"CPU of a return with versions after a change of 1 %, against a first sync", "delta-return", "changed", CPUPerClient, "", TimesSync, 1},
+		{"CPU of a return with versions, against one without", "delta-return", "warm", CPUPerClient, "", TimesCold, 1},
+		{"CPU of a return with versions after a change of 1 %, against one without", "delta-return", "changed", CPUPerClient, "", TimesCold, 1},
 		{"resources resent to clients that return with versions", "delta-return", "warm", ResentPerClient, "", AtMost, 0},
 		{"resources resent to clients that return with versions after a change of 1 %", "delta-return", "changed", ResentPerClient, "", AtMost, 0},
 		{"origin responses per change and key", "keys", "one", OriginResponses, "", AtMostKeys, 1},
@@ -87,7 +94,7 @@ func Budgets() []Budget {
 }
 
 // exact are the metrics that hardly differ from run to run.
-var exact = []string{HeapPerClient, HeapPerKey, AllocsPerAnswer, OfFormula, InUsePerClient}
+var exact = []string{RSSAtRest, HeapPerClient, HeapPerKey, AllocsPerAnswer, OfFormula, InUsePerClient}
 
 // Verdict is a budget in one case.
 type Verdict struct {
@@ -170,12 +177,16 @@ func (b *Budget) judge(s *Summary, c *CaseSummary) (Verdict, bool) {
 		}
 		measured = cell.Median / (base.Median + floor.Median - alike.Median)
 		v.Limit, unit = fmt.Sprintf("%g × handshake and sync", b.Limit), "×"
-	case TimesSync:
-		sync, _ := c.cell(s.Targets, RelayTarget, "sync", b.Metric)
-		if sync == nil || sync.Median <= 0 {
+	case TimesSync, TimesCold:
+		step, what := "sync", "first sync"
+		if b.Bound == TimesCold {
+			step, what = "cold", "return without"
+		}
+		other, _ := c.cell(s.Targets, RelayTarget, step, b.Metric)
+		if other == nil || other.Median <= 0 {
 			return v, false
 		}
-		measured, v.Limit, unit = cell.Median/sync.Median, fmt.Sprintf("%g × first sync", b.Limit), "×"
+		measured, v.Limit, unit = cell.Median/other.Median, fmt.Sprintf("%g × %s", b.Limit, what), "×"
 	case EachStuck:
 		if base == nil || c.setup.StuckClients() == 0 {
 			return v, false
@@ -222,7 +233,7 @@ func difference(name, other string) string {
 
 // LimitText is the limit in words.
 func (b *Budget) LimitText() string {
-	unit := map[string]Unit{RSSPerClient: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent, InUsePerClient: Bytes}[b.Metric]
+	unit := map[string]Unit{RSSPerClient: Bytes, RSSAtRest: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent, InUsePerClient: Bytes}[b.Metric]
 	switch b.Bound {
 	case AtMostKeys:
 		return "≤ " + unit.Format(b.Limit) + " for each key"
@@ -236,6 +247,8 @@ func (b *Budget) LimitText() string {
 		return fmt.Sprintf("≤ %g × the first setup", b.Limit)
 	case TimesSync:
 		return fmt.Sprintf("≤ %g × the first sync", b.Limit)
+	case TimesCold:
+		return fmt.Sprintf("≤ %g × the return without versions", b.Limit)
 	case EachStuck:
 		return "≤ " + unit.Format(b.Limit) + " for each stuck client"
 	}

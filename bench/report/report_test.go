@@ -152,6 +152,7 @@ func TestBudgets(t *testing.T) {
 		{TimesFirst, 1.25, 1.2, "1.25 ×"},
 		{TimesParts, 1.25, 1.2, "1.25 ×"},
 		{TimesSync, 1.5, 1.4, "1.50 ×"},
+		{TimesCold, 3, 2.9, "3.00 ×"},
 		{EachStuck, 60, 59, "60.0 µs"},
 	}
 	s := &Summary{Reference: FloorTarget, Targets: []string{FloorTarget, RelayTarget}}
@@ -162,6 +163,9 @@ func TestBudgets(t *testing.T) {
 		}, {
 			Step: "sync", Metric: Metric{"m", "m", Micros, true},
 			Cells: []Cell{{Rounds: 1, Median: 20}, {Rounds: 1, Median: 20}},
+		}, {
+			Step: "cold", Metric: Metric{"m", "m", Micros, true},
+			Cells: []Cell{{Rounds: 1, Median: 20}, {Rounds: 1, Median: 10}},
 		}}})
 	}
 	for _, test := range tests {

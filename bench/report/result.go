@@ -213,6 +213,9 @@ type Step struct {
 	// Refused is how many streams the target ended with RESOURCE_EXHAUSTED.
 	Refused  int64 `json:"refused,omitempty"`
 	LogBytes int   `json:"log_bytes"`
+	// Rested is the resident memory after the target was at rest for some seconds, in bytes; 0 if
+	// that was not read.
+	Rested int64 `json:"rested,omitempty"`
 	// Latency is how long each client waited: for a change from when it was due,
 	// or from its connection until it held everything.
 	Latency *Latency `json:"latency,omitempty"`

@@ -14,6 +14,7 @@ const (
 	CPUPerResponse  = "cpu_per_response"
 	CPUPerClient    = "cpu_per_client"
 	RSSPerClient    = "rss_per_client"
+	RSSAtRest       = "rss_at_rest"
 	P99             = "p99"
 	ResentPerClient = "resent_per_client"
 	BytesPerClient  = "bytes_per_client"
@@ -51,6 +52,9 @@ func (s *Step) values(setup Setup, run *Run) []value {
 	clients := float64(max(setup.Clients, 1))
 	rss := func() {
 		cost(RSSPerClient, "RSS per client", Bytes, float64(s.Target.RSS-run.Before.RSS)/clients)
+		if s.Rested > 0 {
+			cost(RSSAtRest, "RSS per client at rest", Bytes, float64(s.Rested-run.Before.RSS)/clients)
+		}
 		if s.Heap.Live == 0 {
 			return
 		}

@@ -110,6 +110,18 @@ func (b *bed) rest(ctx context.Context) error {
 	return err
 }
 
+// restedAfter is how long a target is at rest before its resident memory counts as that at rest.
+const restedAfter = 6 * time.Second
+
+// rested returns the resident memory of the target after some seconds at rest, in bytes.
+func (b *bed) rested(ctx context.Context) (int64, error) {
+	if err := pause(ctx, restedAfter); err != nil {
+		return 0, err
+	}
+	use, err := b.use()
+	return use.RSS, err
+}
+
 // pause waits, unless ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -80,6 +80,11 @@ func (r *runner) measured(ctx context.Context, s Step, kind string, do func(cont
 		return nil, failed
 	}
 	out := between(&from, &to)
+	if failed == nil && (kind == report.Connect || kind == report.Change) {
+		if out.Rested, failed = r.bed.rested(ctx); failed != nil {
+			return nil, failed
+		}
+	}
 	if out.Heap, err = r.bed.heap(ctx); err != nil {
 		return nil, errors.Join(failed, err)
 	}

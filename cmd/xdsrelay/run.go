@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -50,6 +52,11 @@ func (a *app) newRunCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			ctx, end := context.WithCancel(cmd.Context())
+			var memory sync.WaitGroup
+			memory.Go(func() { returnMemory(ctx) })
+			defer memory.Wait()
+			defer end()
 			return node.Run(cmd.Context())
 		}),
 	}

@@ -40,15 +40,15 @@ var requestPool = mem.NewTieredBufferPool(requestSizes()...)
 // maxPooled is the largest buffer of requestPool, in bytes.
 const maxPooled = 1 << 20
 
-// requestSizes returns the sizes of buffers for requests: one that fits an ACK, and all powers of
-// two from 4 KiB to 1 MiB. gRPC's own pool has none between 32 KiB and 1 MiB, so each reconnecting
-// client that names a thousand resources would take the latter.
+// requestSizes returns the sizes of buffers for requests: one that fits an ACK, and from 4 KiB to 1 MiB
+// all powers of two and what is halfway between them. gRPC's own pool has none between 32 KiB and
+// 1 MiB, so each reconnecting client that names a thousand resources would take the latter.
 func requestSizes() []int {
 	sizes := []int{256}
-	for size := 4 << 10; size <= maxPooled; size *= 2 {
-		sizes = append(sizes, size)
+	for size := 4 << 10; size < maxPooled; size *= 2 {
+		sizes = append(sizes, size, size+size/2)
 	}
-	return sizes
+	return append(sizes, maxPooled)
 }
 
 // begin waits for the next request and reads its header, for which there is room in header. It

@@ -196,11 +196,24 @@ func BenchmarkReconcile(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		w, all := benchWorld(b, n)
 		named := w.client(endpoints, false, nameList(n)...)
+		w.client(endpoints, false, nameList(n)...) // a second one of each subscription
+		w.client(endpoints, true)
+		w.feed.TakeDemand(true, false)
+		w.feed.Apply(Update{Type: endpoints})
 		var claims []resource.Held
 		for _, name := range nameList(n) {
 			claims = append(claims, resource.Held{Name: name, Version: res(name, "some content of a resource").Version})
 		}
 		for what, c := range map[string]*client{"names": named, "wildcard": all} {
+			list := resource.ListHeld(claims...)
+			b.Run(fmt.Sprintf("encoded/%s/%d", what, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if send, _, ok := c.table.Returned(&c.w, list); !ok || send.Len() > 0 {
+						b.Fatal("something is missing")
+					}
+				}
+			})
 			b.Run(fmt.Sprintf("%s/%d", what, n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -232,7 +232,7 @@ func (f *Feed) Earlier(typ *resource.Type) resource.Earlier {
 	return func(name []byte) *resource.Resource {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
-		e := t.store.Find(name)
+		e := t.store.GetBytes(name)
 		if e == nil {
 			return nil
 		}

@@ -112,6 +112,12 @@ func TestReconcileEither(t *testing.T) {
 			claimed = append(claimed, resource.Held{Name: n, Version: rapid.SampledFrom([]string{"1", "1", "1", "2"}).Draw(t, "version")})
 		}
 		send, at, rest := c.table.Reconcile(&c.w, nil, claimed)
+		for range 2 { // the second time with what the first one has left
+			if quick, quickAt, ok := c.table.Returned(&c.w, resource.ListHeld(claimed...)); ok &&
+				(quickAt != at || len(rest) > 0 || !slices.Equal(quick.list(), send.list())) {
+				t.Fatalf("%v sends %q from %v, one by one %q from %v, and leaves %v", claimed, quick.list(), quickAt, send.list(), at, rest)
+			}
+		}
 		// A claim of a name that nobody knows keeps it from being found by the sum.
 		slow, slowAt, slowRest := c.table.Reconcile(&c.w, nil, append(claims("nobody", "1"), claimed...))
 		slow = slow.Without([]string{"nobody"})
@@ -121,4 +127,64 @@ func TestReconcileEither(t *testing.T) {
 			t.Fatalf("%v sends %q and leaves %v; one by one, %q and %v", claimed, send.list(), rest, slow.list(), slowRest)
 		}
 	})
+}
+
+// TestReturned: B37: claims of just the resources that a client should see are compared where they
+// are: nothing is allocated for a claim that is right, and the names of others are sent. Any other
+// claims are left to [Table.Reconcile].
+func TestReturned(t *testing.T) {
+	w := start(t, Config{})
+	names := nameList(100)
+	c, all := w.client(clusters, false, names...), w.client(clusters, true)
+	w.client(clusters, false, names...)
+	w.client(clusters, true)
+	w.feed.TakeDemand(true, false)
+	have := func(version string) (held []resource.Held) {
+		for _, n := range names {
+			held = append(held, resource.Held{Name: n, Version: version})
+		}
+		return held
+	}
+	for _, n := range names {
+		w.apply(clusters, versioned(n, "1", "cur"))
+	}
+	right := resource.ListHeld(have("cur")...)
+	for what, c := range map[string]*client{"by name": c, "by the wildcard": all} {
+		returned := func(held ...resource.Held) (*Names, bool) {
+			send, _, ok := c.table.Returned(&c.w, resource.ListHeld(held...))
+			return send, ok
+		}
+		for range 2 {
+			if send, at, ok := c.table.Returned(&c.w, right); !ok || send != nil || at.Gen != c.head().Gen {
+				t.Errorf("%s: %q from %v, %t", what, send.list(), at, ok)
+			}
+		}
+		if n := testing.AllocsPerRun(10, func() { c.table.Returned(&c.w, right) }); n > 1 {
+			t.Errorf("%s: %v allocations for claims that are right", what, n)
+		}
+		changed := have("cur")
+		changed[7].Version = "old"
+		if send, ok := returned(changed...); !ok || !slices.Equal(send.list(), names[7:8]) {
+			t.Errorf("%s: %q, %t for another version", what, send.list(), ok)
+		}
+		twice := append(have("cur")[1:], resource.Held{Name: names[5], Version: "cur"})
+		for what2, held := range map[string][]resource.Held{
+			"fewer": have("cur")[1:], "more": append(have("cur"), resource.Held{Name: "x"}), "one twice": twice,
+			"another": append(have("cur")[1:], resource.Held{Name: "x", Version: "cur"}),
+		} {
+			if send, ok := returned(held...); ok {
+				t.Errorf("%s: %q for %s", what, send.list(), what2)
+			}
+		}
+	}
+	w.apply(clusters, versioned(names[7], "2", "new"))
+	for range 2 {
+		if send, _, ok := all.table.Returned(&all.w, right); !ok || !slices.Equal(send.list(), names[7:8]) {
+			t.Errorf("after a change: %q, %t", send.list(), ok)
+		}
+	}
+	all.table.Learn(resource.Errored{Names: names[3:4]})
+	if send, _, ok := all.table.Returned(&all.w, right); ok {
+		t.Errorf("%q to a client that may remember an error", send.list())
+	}
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"hash/maphash"
+	"sync/atomic"
 
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
@@ -34,6 +35,8 @@ type Subscription struct {
 	watchers  *Watcher        // those that have not agreed to later wakes
 	paced     *Watcher        // the others; see [Table.Pace]
 	count     int             // of both
+
+	proof atomic.Pointer[proof] // of a client that returned; not guarded by table.mu
 }
 
 // seenMembers are members of the wildcard set that a subscription sees by name, too. They are

@@ -187,10 +187,7 @@ func (r *reconciling) matchesLocked(c resource.Held) bool {
 		return false
 	}
 	e := r.table.entryLocked(r.view, resource.Canonical(c.Name))
-	switch {
-	case e == nil || e.Res == nil || e.Res.Version != c.Version || r.table.takenBackLocked(e.Name):
-		return false
-	case !r.sub.seesNowLocked(e) || r.sub.key.wildcard && e.Wild == 0:
+	if e == nil || !r.hasLocked(e) || e.Res.Version != c.Version || r.table.takenBackLocked(e.Name) {
 		return false
 	}
 	r.matched.Live++

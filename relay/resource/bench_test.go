@@ -25,8 +25,8 @@ func BenchmarkDecodeReturn(b *testing.B) {
 	b.ReportAllocs()
 	var r resource.Request
 	for b.Loop() {
-		if err := resource.DecodeDeltaRequest(wire, &r); err != nil || len(r.Held) != 100 {
-			b.Fatal(len(r.Held), err)
+		if err := resource.DecodeDeltaRequest(wire, &r); err != nil || r.Held.Len() != 100 {
+			b.Fatal(r.Held.Len(), err)
 		}
 	}
 }

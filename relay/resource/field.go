@@ -30,21 +30,35 @@ type field struct {
 var errMalformed = errors.New("the protobuf encoding is truncated or malformed")
 
 // eachField calls f for every field of the message b, in their order.
-func eachField(b []byte, f func(field) error) error { return eachRun(b, noTag, f) }
+func eachField(b []byte, f func(field) error) error { return eachRun(b, runTags{}, f) }
 
-// noTag is the tag of no field.
-const noTag = 0
+// runTags are the tags of fields of which there may be thousands; 0 is none.
+type runTags [2]uint64
 
-// eachRun is eachField, except that consecutive short fields with the given tag, of a string, may
-// be passed to f as one field, in raw: there may be thousands.
-func eachRun(b []byte, tag uint64, f func(field) error) error {
+// The tags in requests.
+var (
+	sotwRuns  = runTags{sotwReqNames}
+	deltaRuns = runTags{deltaReqSubscribe, deltaReqVersions}
+)
+
+// runsIn returns the tags in requests of a variant.
+func runsIn(delta bool) runTags {
+	if delta {
+		return deltaRuns
+	}
+	return sotwRuns
+}
+
+// eachRun is eachField, except that consecutive short fields with one of the given tags, of a string
+// or a message, may be passed to f as one field, in raw.
+func eachRun(b []byte, runs runTags, f func(field) error) error {
 	for len(b) > 0 {
 		x, err := firstField(b)
 		if err != nil {
 			return err
 		}
-		if x.tag == tag {
-			n, size := shortFields(b[len(x.raw):], byte(tag))
+		if x.tag == runs[0] || x.tag == runs[1] {
+			n, size := shortFields(b[len(x.raw):], byte(x.tag))
 			x.raw, x.count = b[:len(x.raw)+size], x.count+n
 		}
 		if err := f(x); err != nil {

@@ -50,7 +50,10 @@ func checkDeltaRequest(t rapid.TB, b []byte) {
 		Node: nodeOf(t, got), ErrorDetail: statusOf(got, want.GetErrorDetail()),
 		ResourceLocatorsSubscribe: want.GetResourceLocatorsSubscribe(), ResourceLocatorsUnsubscribe: want.GetResourceLocatorsUnsubscribe(),
 	}
-	for _, h := range got.Held {
+	if n := len(got.Held.Decode()); n != got.Held.Len() {
+		t.Fatalf("%d of %d entries", n, got.Held.Len())
+	}
+	for _, h := range got.Held.Decode() {
 		if back.InitialResourceVersions == nil {
 			back.InitialResourceVersions = make(map[string]string)
 		}

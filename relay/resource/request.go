@@ -1,9 +1,6 @@
 package resource
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Tags of DiscoveryRequest, DeltaDiscoveryRequest and google.rpc.Status.
 const (
@@ -19,9 +16,6 @@ const (
 	mapKey, mapValue          = 1<<3 | 2, 2<<3 | 2
 	statusCode, statusMessage = 1 << 3, 2<<3 | 2
 )
-
-// Held is an entry of initial_resource_versions: a resource that a client already has.
-type Held struct{ Name, Version string }
 
 // Request is a decoded DiscoveryRequest or DeltaDiscoveryRequest of a client. The variant
 // determines which fields are used. Lists and bytes refer to the encoded request, and the entries
@@ -47,7 +41,7 @@ type Request struct {
 	// initial_resource_versions (delta). Of duplicate names in Held the last one counts, as in any
 	// map.
 	Subscribe, Unsubscribe NameList
-	Held                   []Held
+	Held                   HeldList
 	// Settled is true, between nodes, if the requesting node knows from the control plane what the
 	// type has, which may be nothing at all.
 	Settled bool
@@ -64,7 +58,7 @@ type Request struct {
 // DecodeSotWRequest decodes a DiscoveryRequest. The result refers to b.
 func DecodeSotWRequest(b []byte, r *Request) error {
 	*r = Request{}
-	return eachRun(b, sotwReqNames, func(f field) (err error) {
+	return eachRun(b, sotwRuns, func(f field) (err error) {
 		switch f.tag {
 		case sotwReqVersion:
 			r.Version, err = f.bytes, checkText("version_info", f.bytes)
@@ -89,25 +83,7 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 // DecodeDeltaRequest decodes a DeltaDiscoveryRequest. The result refers to b.
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
-	var texts strings.Builder // of all entries of Held: there may be very many
-	if len(b) > manyHeld {    // growing a short list costs little
-		n, size := 0, 0
-		err := eachField(b, func(f field) error {
-			if f.tag == deltaReqVersions {
-				n++
-				size += len(f.bytes)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			r.Held = make([]Held, 0, n)
-			texts.Grow(size)
-		}
-	}
-	return eachRun(b, deltaReqSubscribe, func(f field) (err error) {
+	return eachRun(b, deltaRuns, func(f field) (err error) {
 		switch f.tag {
 		case deltaReqNode:
 			r.Node = mergeIn(r.Node, f.bytes)
@@ -118,7 +94,7 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 		case deltaReqUnsubscribe:
 			r.Unsubscribe.add(f)
 		case deltaReqVersions:
-			err = r.addHeld(f.bytes, &texts)
+			err = r.Held.add(f)
 		case deltaReqNonce:
 			r.Nonce, err = f.bytes, checkText("response_nonce", f.bytes)
 		case deltaReqError:
@@ -135,51 +111,6 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 		}
 		return err
 	})
-}
-
-// manyHeld is the size of a request in bytes above which counting its entries first saves time.
-const manyHeld = 4 << 10
-
-// addHeld adds an entry whose name and version are parts of texts.
-func (r *Request) addHeld(b []byte, texts *strings.Builder) error {
-	name, version, usual := usualEntry(b)
-	var err error
-	if !usual {
-		err = eachField(b, func(f field) error {
-			switch f.tag {
-			case mapKey:
-				name = f.bytes
-			case mapValue:
-				version = f.bytes
-			}
-			return nil
-		})
-	}
-	at := texts.Len()
-	texts.Write(name)
-	texts.Write(version)
-	both := texts.String()[at:]
-	r.Held = append(r.Held, Held{both[:len(name)], both[len(name):]})
-	if err == nil {
-		err = checkText("a name in initial_resource_versions", name)
-	}
-	if err == nil {
-		err = checkText("a version in initial_resource_versions", version)
-	}
-	return err
-}
-
-// usualEntry decodes a map entry that has a key and a value of up to 127 bytes each, in this order, and
-// nothing else, as all encoders write short ones. ok is false for others.
-func usualEntry(b []byte) (key, value []byte, ok bool) {
-	if len(b) < 2 || b[0] != mapKey || b[1] >= 0x80 {
-		return nil, nil, false
-	}
-	n := 2 + int(b[1])
-	if len(b) < n+2 || b[n] != mapValue || b[n+1] >= 0x80 || len(b) != n+2+int(b[n+1]) {
-		return nil, nil, false
-	}
-	return b[2:n], b[n+2:], true
 }
 
 func (r *Request) addError(b []byte) error {

@@ -31,7 +31,7 @@ func Count(delta bool, b []byte, most int) (c Counts, err error) {
 	if delta {
 		names = deltaReqSubscribe
 	}
-	err = eachRun(b, names, func(f field) error {
+	err = eachRun(b, runsIn(delta), func(f field) error {
 		n := &c.Other
 		switch {
 		case f.tag == names:
@@ -146,7 +146,7 @@ func requestType(v []byte) (string, error) {
 // nothing else. The result refers to b.
 func NodeOf(delta bool, b []byte) (node []byte, err error) {
 	tag := protowire.EncodeTag(NodeNumber(delta), protowire.BytesType)
-	err = eachField(b, func(f field) error {
+	err = eachRun(b, runsIn(delta), func(f field) error {
 		if f.tag == tag {
 			node = mergeIn(node, f.bytes)
 		}

@@ -83,8 +83,8 @@ func (s *Store) Get(name string) *Entry {
 	return s.entries[name]
 }
 
-// Find is [Store.Get] of a name in bytes, which it does not keep.
-func (s *Store) Find(name []byte) *Entry {
+// GetBytes is [Store.Get] of a name in bytes, which it does not keep.
+func (s *Store) GetBytes(name []byte) *Entry {
 	s.guard.Reading()
 	return s.entries[string(name)]
 }

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+// memoryReturn decides when garbage and free memory are returned to the system. By itself the Go
+// runtime collects only when the heap has doubled, or after two minutes, and then returns what is
+// free over minutes: after a burst, a process at rest would keep half as much again as it needs. It
+// is pure: it neither measures nor acts.
+type memoryReturn struct {
+	allocated uint64 // at the last look
+	quiet     int    // looks in a row with little allocated
+	next      time.Time
+}
+
+// memoryUse is what a look finds, in bytes.
+type memoryUse struct {
+	inUse     uint64 // what a collection would leave
+	allocated uint64 // of the heap, since the start
+	excess    uint64 // resident garbage and free memory
+}
+
+const (
+	// lookInterval is the time between two looks, and quietLooks how many in a row must find the
+	// process at rest: 3 s, so that nothing is collected between updates that follow each other.
+	lookInterval = 500 * time.Millisecond
+	quietLooks   = 6
+	// quietShare: at rest, less than one in quietShare of the memory in use is allocated between two
+	// looks. Keepalive pings of idle clients take less.
+	quietShare = 256
+	// excessShare: memory is returned if it is one in excessShare of that in use, and at least
+	// leastExcess.
+	excessShare = 16
+	leastExcess = 4 << 20
+	// returnPauses: nothing is returned for returnPauses times the CPU time that it took before, on
+	// each processor, so that it takes about 4 % of them at most. It takes less: as much must have
+	// been allocated again, and that slowly.
+	returnPauses = 25
+)
+
+// step reports whether memory is to be returned now.
+func (m *memoryReturn) step(now time.Time, u memoryUse) bool {
+	since := u.allocated - m.allocated
+	m.allocated = u.allocated
+	if m.quiet++; since > u.inUse/quietShare+64<<10 {
+		m.quiet = 0
+	}
+	return m.quiet >= quietLooks && u.excess >= max(u.inUse/excessShare, leastExcess) && !now.Before(m.next)
+}
+
+// took records that returning memory took so much CPU time, on a number of processors.
+func (m *memoryReturn) took(now time.Time, cpu time.Duration, processors int) {
+	m.next = now.Add(returnPauses * cpu / time.Duration(processors))
+}
+
+// returnMemory returns memory to the system whenever the process is at rest, until ctx ends.
+func returnMemory(ctx context.Context) {
+	var m memoryReturn
+	samples := useSamples()
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if !m.step(now, readUse(samples)) {
+				continue
+			}
+			before := collectorTime()
+			runtime.GC() // what pools keep survives the first collection, and stacks shrink by half in each
+			debug.FreeOSMemory()
+			m.took(time.Now(), collectorTime()-before, runtime.GOMAXPROCS(0))
+		}
+	}
+}
+
+// useSamples are the measurements of the runtime that readUse reads.
+func useSamples() []metrics.Sample {
+	return []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
+	}
+}
+
+func readUse(samples []metrics.Sample) memoryUse {
+	metrics.Read(samples)
+	var n [5]uint64
+	for i := range samples {
+		if samples[i].Value.Kind() == metrics.KindUint64 {
+			n[i] = samples[i].Value.Uint64()
+		}
+	}
+	allocated, live, objects, free, stacks := n[0], n[1], n[2], n[3], n[4]
+	return memoryUse{inUse: live + stacks, allocated: allocated, excess: objects - min(objects, live) + free}
+}
+
+// collectorTime returns the CPU time that collections have taken so far.
+func collectorTime() time.Duration {
+	sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindFloat64 {
+		return 0
+	}
+	return time.Duration(sample[0].Value.Float64() * float64(time.Second))
+}

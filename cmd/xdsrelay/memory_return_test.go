@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+// TestMemoryReturn: memory is returned when the process has been at rest for some looks and there is
+// enough of it, and for at most about 4 % of the time.
+func TestMemoryReturn(t *testing.T) {
+	const mega = 1 << 20
+	var m memoryReturn
+	now, allocated := time.Unix(1000, 0), uint64(500*mega)
+	looks := func(n int, since, excess uint64) (returned int) {
+		for range n {
+			allocated += since
+			now = now.Add(lookInterval)
+			if m.step(now, memoryUse{inUse: 160 * mega, allocated: allocated, excess: excess}) {
+				returned++
+				m.took(now, 800*time.Millisecond, 2)
+			}
+		}
+		return returned
+	}
+	for _, tc := range []struct {
+		what          string
+		looks         int
+		since, excess uint64
+		want          int
+	}{
+		{"while clients connect", 20, 5 * mega, 100 * mega, 0},
+		{"right after that", 5, 0, 100 * mega, 0},
+		{"at rest", 1, 0, 100 * mega, 1},
+		{"soon afterwards", 19, 1000, 50 * mega, 0},
+		{"10 s afterwards", 1, 1000, 50 * mega, 1},
+		{"with little to return", 100, 1000, 9 * mega, 0},
+		{"with pings of clients", 6, mega / 2, 11 * mega, 1},
+		{"with updates", 6, 2 * mega, 50 * mega, 0},
+	} {
+		if got := looks(tc.looks, tc.since, tc.excess); got != tc.want {
+			t.Errorf("%s: returned %d times, expected %d", tc.what, got, tc.want)
+		}
+	}
+}
+
+// TestReturnMemory: garbage of a process at rest is gone after seconds, not when the heap has doubled.
+func TestReturnMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nobody else collects
+	garbage := make([][]byte, 64)
+	for i := range garbage {
+		garbage[i] = make([]byte, 1<<20)
+	}
+	runtime.KeepAlive(garbage)
+	garbage = nil
+	runtime.ReadMemStats(&before)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); returnMemory(ctx) }()
+	defer func() { cancel(); <-done }()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(lookInterval / 5) { //nolint:forbidigo // the collector has no other clock
+		runtime.ReadMemStats(&after)
+		if after.HeapInuse+after.HeapIdle-after.HeapReleased+48<<20 < before.HeapInuse+before.HeapIdle-before.HeapReleased {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d MiB of heap are resident, %d before", (after.HeapInuse+after.HeapIdle-after.HeapReleased)>>20, (before.HeapInuse+before.HeapIdle-before.HeapReleased)>>20)
+		}
+	}
+}
