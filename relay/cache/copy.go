@@ -120,6 +120,15 @@ func (u *updateTxn) again(e *table.Entry) {
 	u.table.errored.ResentToAll(e.Name)
 }
 
+// lose records that the stream's control plane no longer has the resource of a canonical name.
+func (u *updateTxn) lose(name string) {
+	if e := u.table.store.Get(name); e != nil {
+		u.drop(e)
+		return
+	}
+	u.absent(name)
+}
+
 // drop releases the stream's copy of e, if it has one. A copy of another stream stays (D11).
 func (u *updateTxn) drop(e *table.Entry) {
 	if e.Denied && e.Stream == u.by {
