@@ -9,7 +9,8 @@ import (
 
 // There are two accounts of a stream: what its control plane has sent, and what clients see of that.
 // The next answer, the removal guard and a new upstream stream are compared with the first one, and
-// clients are sent the second one. Both have the same content.
+// clients are sent the second one. They differ by what a gate holds back (see gate.go). What the
+// removal guard holds back counts as sent.
 
 // versions are the control plane's own versions of the content of one account.
 type versions struct {
@@ -20,11 +21,24 @@ type versions struct {
 }
 
 // sentSumLocked sums up what a stream's control plane has sent.
-func (t *Table) sentSumLocked(by int) table.Sum { return t.store.Sum(by) }
+func (t *Table) sentSumLocked(by int) table.Sum {
+	sum := t.store.Sum(by)
+	if g := t.streams[by].gate; g != nil {
+		sum.Live, sum.Digest = g.Sent(sum.Live, sum.Digest)
+	}
+	return sum
+}
 
 // sentLocked returns the resource that a stream's control plane has sent by the canonical name, and
 // its newest version; nil if there is none.
 func (t *Table) sentLocked(by int, name string) (res *resource.Resource, version string) {
+	if g := t.streams[by].gate; g != nil {
+		if c, pending := g.Get(name); pending && c.Sent != nil {
+			return c.Sent, c.Sent.Version
+		} else if pending {
+			return nil, ""
+		}
+	}
 	if e := t.store.Get(name); e != nil {
 		if c := e.CopyFrom(by); c != nil {
 			return c.Res, c.Version
@@ -36,6 +50,11 @@ func (t *Table) sentLocked(by int, name string) (res *resource.Resource, version
 // ownsLocked reports whether a stream's control plane has sent the resource of the canonical name, or
 // refuses to show it.
 func (t *Table) ownsLocked(by int, name string) bool {
+	if g := t.streams[by].gate; g != nil {
+		if c, pending := g.Get(name); pending {
+			return c.Sent != nil
+		}
+	}
 	e := t.store.Get(name)
 	return e != nil && e.BelongsTo(by)
 }
@@ -44,30 +63,52 @@ func (t *Table) ownsLocked(by int, name string) bool {
 func (t *Table) ownedLocked(by int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name, e := range t.store.Entries() {
+			if g := t.streams[by].gate; g != nil {
+				if _, pending := g.Get(name); pending {
+					continue
+				}
+			}
 			if e.BelongsTo(by) && !yield(name) {
 				return
+			}
+		}
+		if g := t.streams[by].gate; g != nil {
+			for name, c := range g.All() {
+				if c.Sent != nil && !yield(name) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// settleVersionsLocked updates the control plane's versions of a stream's content after u. before is
-// the digest of what it had sent until then, and exact says that all of u was accepted.
-func (t *Table) settleVersionsLocked(by int, u *Update, before resource.Digest, exact bool) {
+// settleVersionsLocked updates the control plane's versions of a stream's content after u. sent and
+// shown are the digests of the two accounts before, and exact says that all of u was accepted.
+func (t *Table) settleVersionsLocked(by int, u *Update, sent, shown resource.Digest, exact bool) {
 	stream := &t.streams[by]
-	now := t.sentSumLocked(by).Digest
+	account, now := &stream.versions, t.sentSumLocked(by).Digest
+	if stream.gate != nil {
+		account = &stream.gate.sent
+	}
 	exact = exact && stream.guard.Len() == 0
 	switch {
 	case u.Mirror && t.Type.FullState && !u.Partial:
-		stream.version = u.Version
-	case now != before:
-		stream.settle(u, exact && len(u.Keep) == 0)
+		account.version = u.Version
+	case now != sent:
+		account.settle(u, exact && len(u.Keep) == 0)
 	}
 	switch {
 	case u.Mirror && u.System.Version != "":
-		stream.system = u.System
-	case now != before && exact:
-		stream.system = resource.SystemVersion{Version: u.System.Version, Digest: now}
+		account.system = u.System
+	case now != sent && exact:
+		account.system = resource.SystemVersion{Version: u.System.Version, Digest: now}
+	}
+	switch visible := t.store.Sum(by).Digest; {
+	case stream.gate == nil:
+	case u.Mirror || visible != shown && visible == now: // clients see exactly what was sent
+		stream.versions = stream.gate.sent
+	case visible != shown:
+		stream.version = ""
 	}
 }
 

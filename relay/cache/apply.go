@@ -14,8 +14,12 @@ import (
 func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, mass *MassRemoval) {
 	t.fed.Updates++
 	stream := &t.streams[by]
-	before, ignored := t.sentSumLocked(by), false
+	before, shown, ignored := t.sentSumLocked(by), t.store.Sum(by).Digest, false
 	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror, version: u.newestVersion()}
+	if stream.gate != nil && !u.Mirror {
+		stream.gate.fresh = stream.gate.fresh && t.freshLocked()
+		change.gate = stream.gate
+	}
 	if u.Differences {
 		t.demand.SendsDifferences(by)
 	}
@@ -38,7 +42,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		case res.Body == nil && len(res.Aliases) == 0: // an old server's way to say that it does not exist (C11)
 			change.lose(res.Key)
 		default:
-			change.put(res)
+			change.accept(res)
 		}
 	}
 	var missing []string
@@ -69,7 +73,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	change.learn(u.Errored)
 	changed = int(t.store.Gen() + 1 - change.first)
 	t.fed.Changes += uint64(changed)
-	t.settleVersionsLocked(by, &u, before.Digest, !ignored)
+	t.settleVersionsLocked(by, &u, before.Digest, shown, !ignored)
 	stream.heard(u, server)
 	if u.Mirror || !u.Partial {
 		stream.mirroredAsOf = u.AsOf

@@ -150,7 +150,8 @@ type Cache struct {
 	privates  map[*Group]struct{}
 	// identities holds those of privates that clients find by their identity.
 	identities map[owner]*Group
-	running    int         // groups with feeds, including private ones
+	running    int // groups with feeds, including private ones
+	freezes    freezes
 	confirm    *time.Timer // calls confirmAwake; nil if the process never slept
 	closed     bool
 }
@@ -203,6 +204,7 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 // addLocked makes the group of a key. c.mu must be held.
 func (c *Cache) addLocked(key aggregation.Key, node *corev3.Node) *Group {
 	g := newGroup(c, key, node)
+	g.freeze = c.freezes.of(key)
 	c.groups[key] = g
 	if len(c.groups) > 1 {
 		c.pool.Use()

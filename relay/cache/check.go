@@ -40,6 +40,7 @@ func (t *Table) check() []string {
 	c.entries()
 	c.globs()
 	c.demand()
+	c.gates()
 	if a := t.tierHead.Comparison; a != nil && a.Now() != t.store.All() {
 		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.Now().Hex(), t.store.All().Hex())
 	}

@@ -15,6 +15,7 @@ type updateTxn struct {
 	// or by the owner, or other nodes know better. They are not restored with parents that are held
 	// back next (see children).
 	final bool
+	gate  *streamGate // of the stream; nil: clients see everything at once
 
 	added, changed, removed uint32 // resources; see recordLocked
 	edits                   []edit // the first of them; see record
@@ -61,6 +62,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 	if e == nil || e.Res == nil {
 		mine = t.newCopy(u.by, res)
 		t.store.Count(u.by, nil, mine.Res)
+		t.streams[u.by].rebase(res.Key, mine.Res)
 		u.set(mine.Res.Key, table.State{Copy: mine, Member: wild})
 		u.refreshTTL(t.store.Get(res.Key), res, gen, had)
 		return
@@ -90,6 +92,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 		t.errored.Dismiss(e.Name, t.group.cache.step)
 	}
 	t.store.Count(u.by, old, mine.Res)
+	t.streams[u.by].rebase(res.Key, mine.Res)
 	u.show(e, table.State{Copy: mine, Second: other, Member: wild || e.Member})
 	u.refreshTTL(e, res, gen, had)
 }
@@ -122,6 +125,9 @@ func (u *updateTxn) again(e *table.Entry) {
 
 // lose records that the stream's control plane no longer has the resource of a canonical name.
 func (u *updateTxn) lose(name string) {
+	if u.gate != nil && u.holdBack(name, nil) {
+		return
+	}
 	if e := u.table.store.Get(name); e != nil {
 		u.drop(e)
 		return
@@ -149,6 +155,7 @@ func (u *updateTxn) leave(e *table.Entry, last table.State) {
 	gen, had, seen := t.store.Gen(), e.TTL(), e.Stream == u.by
 	t.store.Count(u.by, h.Res, nil)
 	t.streams[u.by].guard.Release(e.Name)
+	t.streams[u.by].rebase(e.Name, nil)
 	rest := e.OtherCopy(u.by)
 	if rest == nil {
 		u.set(e.Name, last)
@@ -164,7 +171,7 @@ func (u *updateTxn) leave(e *table.Entry, last table.State) {
 func (u *updateTxn) remove(spelled string) {
 	t, name := u.table, resource.Canonical(spelled)
 	delete(t.streams[u.by].assumed, name)
-	if t.streams[u.by].guard.Has(name) {
+	if t.streams[u.by].guard.Has(name) || u.gate != nil && u.holdBack(name, nil) {
 		return
 	}
 	gen := t.store.Gen()

@@ -60,6 +60,8 @@ type Group struct {
 	// pendingRestores is the last known good of types without a table, by URL; see Revive.
 	pendingRestores map[string]*pendingRestore
 	holds           map[string]heldElsewhere // by type URL; nil for none
+	freeze          *Freeze                  // nil: it is not frozen
+	undone          *Undone                  // nil: no revision of it is undone
 }
 
 func newGroup(c *Cache, key aggregation.Key, node *corev3.Node) *Group {
@@ -77,6 +79,9 @@ func (g *Group) Table(t *resource.Type) *Table {
 	g.adoptHeadLocked(table)
 	table.adoptLocked(g.pendingRestores[t.URL])
 	delete(g.pendingRestores, t.URL)
+	if g.heldLocked() {
+		table.closeLocked()
+	}
 	table.guard() // other goroutines find it from now on
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })

@@ -143,21 +143,27 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 // removeLocked removes resources of a stream, or replaces them, except for what is kept for its
 // parents, if kept is not nil. It returns how many.
 func (t *Table) removeLocked(by int, names map[string]*resource.Resource, kept *children, woken map[*Subscription]struct{}) (removed int) {
-	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true}
+	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true, gate: t.streams[by].gate}
+	shown := t.store.Sum(by).Digest
 	for name, then := range names {
 		switch {
 		case kept != nil && kept.has(name):
 			t.keepLocked(by, name, then)
 			delete(names, name)
 		case then != nil:
-			change.put(then)
+			change.accept(then)
 		default:
-			change.drop(t.store.Get(name))
-			t.noteRemovedLocked(by, name)
+			change.lose(name)
+			if t.shownLocked(by, name) == nil {
+				t.noteRemovedLocked(by, name)
+			}
 		}
 	}
-	if len(names) > 0 {
-		t.streams[by].version = "" // the present content was never sent with one
+	if version := t.streams[by].version; len(names) > 0 {
+		t.streams[by].forgetVersion() // the present content was never sent with one
+		if t.store.Sum(by).Digest == shown {
+			t.streams[by].version = version
+		}
 	}
 	t.fed.Changes += t.store.Gen() + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseReleased, "")

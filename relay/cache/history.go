@@ -18,6 +18,8 @@ const (
 	CauseExpired  Cause = "expired"  // TTLs expired (F5)
 	CauseKept     Cause = "kept"     // it was removed, and is kept for what refers to it (K16)
 	CauseReleased Cause = "released" // removals that were held back were applied (K16)
+	CauseUnfrozen Cause = "unfrozen" // what was held back while the key was frozen was applied
+	CauseUndone   Cause = "undone"   // an operator undid a revision
 )
 
 // Past summarizes a table after one update.

@@ -91,6 +91,7 @@ type typeStreamState struct {
 	source   string               // the control_plane.identifier (K7)
 	speaker  speaker              // the sender of that
 	versions                      // of what clients see
+	gate     *streamGate          // nil: open
 }
 
 // speaker is the sender of answers: a server of the control plane, or a node that passes on what

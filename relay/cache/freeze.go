@@ -1,0 +1,238 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache/gate"
+)
+
+// Freeze is an order of an operator that clients of a key see no change, except for what passes (see
+// gate.go), until the order ends.
+type Freeze struct {
+	Reason string    `json:"reason"`
+	By     string    `json:"by,omitempty"` // who gave the order, as far as it is known
+	Since  time.Time `json:"since"`
+}
+
+// Undone is an order of an operator by which clients of a key are back at an earlier revision. It ends
+// when the control plane sends something else instead of what was undone, or with the operator's
+// consent.
+type Undone struct {
+	Freeze
+	// Revision is what was undone, and Now what clients have since; see [Revision.ID].
+	Revision string `json:"revision"`
+	Now      string `json:"now"`
+}
+
+// freezes are the orders for all keys, also those without a group. Cache.mu guards them.
+type freezes struct {
+	all  *Freeze
+	keys map[aggregation.Key]*Freeze
+}
+
+// of returns the order for a key, nil for none.
+func (f *freezes) of(key aggregation.Key) *Freeze {
+	if one := f.keys[key]; one != nil {
+		return one
+	}
+	return f.all
+}
+
+// Frozen returns the orders that are in force: for single keys, and for all keys, nil for none.
+func (c *Cache) Frozen() (keys map[aggregation.Key]Freeze, all *Freeze) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	keys = make(map[aggregation.Key]Freeze, len(c.freezes.keys))
+	for key, f := range c.freezes.keys {
+		keys[key] = *f
+	}
+	if c.freezes.all != nil {
+		one := *c.freezes.all
+		all = &one
+	}
+	return keys, all
+}
+
+// Freeze freezes a key, or replaces the order that does. The key needs no group: a later one begins
+// frozen.
+func (c *Cache) Freeze(key aggregation.Key, f Freeze) {
+	c.mu.Lock()
+	if c.freezes.keys == nil {
+		c.freezes.keys = make(map[aggregation.Key]*Freeze)
+	}
+	c.freezes.keys[key] = &f
+	g := c.groups[key]
+	c.mu.Unlock()
+	if g != nil {
+		g.setFreeze(&f)
+	}
+}
+
+// FreezeAll freezes all keys, also those that are new to this node later.
+func (c *Cache) FreezeAll(f Freeze) {
+	c.mu.Lock()
+	c.freezes.all = &f
+	groups := maps.Clone(c.groups)
+	for key := range c.freezes.keys {
+		delete(groups, key)
+	}
+	c.mu.Unlock()
+	for _, g := range groups {
+		g.setFreeze(&f)
+	}
+}
+
+// Unfreeze ends the freeze of a key, and what follows from an undone revision: clients get what was
+// held back, as one update of each type. It returns the number of changes. While all keys are frozen,
+// the key stays so.
+func (c *Cache) Unfreeze(key aggregation.Key) (changes int) {
+	c.mu.Lock()
+	delete(c.freezes.keys, key)
+	g, all := c.groups[key], c.freezes.all
+	c.mu.Unlock()
+	if g == nil {
+		return 0
+	}
+	return g.thaw(all)
+}
+
+// UnfreezeAll ends the freeze of all keys, but not that of single ones. It returns the number of changes.
+func (c *Cache) UnfreezeAll() (changes int) {
+	c.mu.Lock()
+	c.freezes.all = nil
+	groups := maps.Clone(c.groups)
+	for key := range c.freezes.keys {
+		delete(groups, key)
+	}
+	c.mu.Unlock()
+	for _, g := range groups {
+		if state, _, _ := g.Gate(); state == gate.Frozen {
+			changes += g.thaw(nil)
+		}
+	}
+	return changes
+}
+
+// heldLocked reports whether the group has gates. g.mu must be held.
+func (g *Group) heldLocked() bool { return g.freeze != nil || g.undone != nil }
+
+// setFreeze freezes the group.
+func (g *Group) setFreeze(f *Freeze) {
+	g.mu.Lock()
+	g.freeze = f
+	tables := g.order
+	g.mu.Unlock()
+	for _, t := range tables { // later ones begin with gates
+		t.mu.Lock()
+		t.closeLocked()
+		t.mu.Unlock()
+	}
+}
+
+// thaw ends what holds the group, and applies what was held back: in the order E1, and the clients are
+// woken once all types are applied. A freeze that is still in force replaces the present one.
+func (g *Group) thaw(still *Freeze) (changes int) {
+	g.mu.Lock()
+	held := g.heldLocked()
+	g.freeze = still
+	if still == nil {
+		g.undone = nil
+	}
+	g.mu.Unlock()
+	if !held || still != nil {
+		return 0
+	}
+	return g.releaseGates(CauseUnfrozen)
+}
+
+// releaseGates opens the gates of all tables.
+func (g *Group) releaseGates(cause Cause) (changes int) {
+	now := time.Now()
+	var woken []*Subscription
+	for _, t := range g.Tables() {
+		t.mu.Lock()
+		changes += t.releaseGatesLocked(now, cause)
+		t.recheckHeadLocked(t.woken)
+		woken = append(woken, t.takeWokenLocked()...)
+		holds := t.takeHoldsLocked()
+		t.unlockAndSignal()
+		if holds {
+			defer g.restoreChildren(t.Type)
+		}
+	}
+	g.changed()
+	if len(woken) > 0 {
+		g.cache.cfg.Wake(woken)
+	}
+	return changes
+}
+
+// Gate returns what the gates of the group do, and the orders because of which they do: nil for none.
+func (g *Group) Gate() (state gate.State, freeze *Freeze, undone *Undone) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.freeze != nil:
+		state = gate.Frozen
+	case g.undone != nil:
+		state = gate.Undone
+	}
+	return state, g.freeze, g.undone
+}
+
+// Pending is what is held back of a type.
+type Pending struct {
+	TypeURL string `json:"type_url"`
+	// Added, Changed and Removed are how many resources clients will get, get changed, and lose.
+	Added   int `json:"added"`
+	Changed int `json:"changed"`
+	Removed int `json:"removed"`
+	// Names are those of the first of them.
+	Names []string `json:"names,omitempty"`
+}
+
+// maxPendingNames bounds Pending.Names.
+const maxPendingNames = 100
+
+// Pending returns what is held back, for each type with something.
+func (g *Group) Pending() (all []Pending) {
+	for _, t := range g.Tables() {
+		t.mu.RLock()
+		one := Pending{TypeURL: t.Type.URL}
+		for by := range t.streams {
+			if g := t.streams[by].gate; g != nil {
+				for name, c := range g.All() {
+					one.add(name, c)
+				}
+			}
+		}
+		t.mu.RUnlock()
+		if one.Added+one.Changed+one.Removed > 0 {
+			one.sort()
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func (p *Pending) add(name string, c gate.Change) {
+	switch {
+	case c.Stable == nil:
+		p.Added++
+	case c.Sent == nil:
+		p.Removed++
+	default:
+		p.Changed++
+	}
+	p.Names = append(p.Names, name)
+}
+
+func (p *Pending) sort() {
+	slices.Sort(p.Names)
+	if len(p.Names) > maxPendingNames {
+		p.Names = slices.Clone(p.Names[:maxPendingNames])
+	}
+}
