@@ -189,6 +189,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	holds := t.takeHoldsLocked()
+	differs := t.streams[f.stream].gate != nil && t.differsLocked()
 	outdated := t.demand.Stream(f.stream).Outdated()
 	t.unlockAndSignal()
 	if outdated {
@@ -203,6 +204,9 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	}
 	if mass != nil {
 		f.group.cache.cfg.Alarm(*mass)
+	}
+	if differs {
+		f.group.judgeUndone()
 	}
 	return n
 }

@@ -22,15 +22,35 @@ type Freeze struct {
 // consent.
 type Undone struct {
 	Freeze
-	// Revision is what was undone, and Now what clients have since; see [Revision.ID].
-	Revision string `json:"revision"`
-	Now      string `json:"now"`
+	// Revisions are what was undone, the newest first; see [Revision].
+	Revisions []string  `json:"revisions"`
+	Refused   []Refused `json:"refused"`
+
+	oldest uint64 // the number of the first update that was undone; see [Past.Number]
 }
 
-// freezes are the orders for all keys, also those without a group. Cache.mu guards them.
+// Refused is what the control plane had sent for one name, and was undone.
+type Refused struct {
+	TypeURL string `json:"type_url"`
+	Stream  string `json:"stream"` // see [OriginStream.String]
+	Name    string `json:"name"`   // canonical
+	// Digest identifies name and content; empty if the control plane had removed the resource.
+	Digest string `json:"digest,omitempty"`
+}
+
+// Orders are all orders of operators about what clients see. They may outlive the process.
+type Orders struct {
+	All    *Freeze                     `json:"all,omitempty"`
+	Keys   map[aggregation.Key]*Freeze `json:"keys,omitempty"`
+	Undone map[aggregation.Key]*Undone `json:"undone,omitempty"`
+}
+
+// freezes are the orders for all keys, also those without a group. Cache.mu guards them; what they
+// point to is not changed.
 type freezes struct {
-	all  *Freeze
-	keys map[aggregation.Key]*Freeze
+	all    *Freeze
+	keys   map[aggregation.Key]*Freeze
+	undone map[aggregation.Key]*Undone
 }
 
 // of returns the order for a key, nil for none.
@@ -41,19 +61,18 @@ func (f *freezes) of(key aggregation.Key) *Freeze {
 	return f.all
 }
 
-// Frozen returns the orders that are in force: for single keys, and for all keys, nil for none.
-func (c *Cache) Frozen() (keys map[aggregation.Key]Freeze, all *Freeze) {
+// Orders returns the orders that are in force. What they point to must not be changed.
+func (c *Cache) Orders() Orders {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	keys = make(map[aggregation.Key]Freeze, len(c.freezes.keys))
-	for key, f := range c.freezes.keys {
-		keys[key] = *f
-	}
-	if c.freezes.all != nil {
-		one := *c.freezes.all
-		all = &one
-	}
-	return keys, all
+	return Orders{c.freezes.all, maps.Clone(c.freezes.keys), maps.Clone(c.freezes.undone)}
+}
+
+// Obey puts orders of an earlier process into force, before there is a group.
+func (c *Cache) Obey(o Orders) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.freezes = freezes(o)
 }
 
 // Freeze freezes a key, or replaces the order that does. The key needs no group: a later one begins
@@ -91,6 +110,9 @@ func (c *Cache) FreezeAll(f Freeze) {
 func (c *Cache) Unfreeze(key aggregation.Key) (changes int) {
 	c.mu.Lock()
 	delete(c.freezes.keys, key)
+	if c.freezes.all == nil {
+		delete(c.freezes.undone, key)
+	}
 	g, all := c.groups[key], c.freezes.all
 	c.mu.Unlock()
 	if g == nil {
@@ -107,11 +129,12 @@ func (c *Cache) UnfreezeAll() (changes int) {
 	for key := range c.freezes.keys {
 		delete(groups, key)
 	}
+	for key := range groups {
+		delete(c.freezes.undone, key)
+	}
 	c.mu.Unlock()
 	for _, g := range groups {
-		if state, _, _ := g.Gate(); state == gate.Frozen {
-			changes += g.thaw(nil)
-		}
+		changes += g.thaw(nil)
 	}
 	return changes
 }
@@ -123,9 +146,13 @@ func (g *Group) heldLocked() bool { return g.freeze != nil || g.undone != nil }
 func (g *Group) setFreeze(f *Freeze) {
 	g.mu.Lock()
 	g.freeze = f
-	tables := g.order
 	g.mu.Unlock()
-	for _, t := range tables { // later ones begin with gates
+	g.closeGates()
+}
+
+// closeGates gives all tables gates; later ones begin with some.
+func (g *Group) closeGates() {
+	for _, t := range g.Tables() {
 		t.mu.Lock()
 		t.closeLocked()
 		t.mu.Unlock()
@@ -139,7 +166,7 @@ func (g *Group) thaw(still *Freeze) (changes int) {
 	held := g.heldLocked()
 	g.freeze = still
 	if still == nil {
-		g.undone = nil
+		g.undone, g.settleBegan = nil, time.Time{}
 	}
 	g.mu.Unlock()
 	if !held || still != nil {

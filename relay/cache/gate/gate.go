@@ -43,8 +43,8 @@ type Change struct {
 // a time, while no other one reads it.
 type Gate struct {
 	pending map[string]Change
-	// refused is what was undone, by name; nil for a removal.
-	refused map[string]*resource.Resource
+	// refused is what was undone, by name: digests as [Digest] returns them.
+	refused map[string]resource.Digest
 
 	live   int             // resources that were sent, less those of stable, among the pending names
 	digest resource.Digest // the same for the digests
@@ -101,22 +101,30 @@ func (g *Gate) Rebase(name string, stable *resource.Resource) {
 	}
 }
 
-// Refuse records that what the control plane has sent for a name was undone; nil for a removal.
-func (g *Gate) Refuse(name string, sent *resource.Resource) {
+// Digest identifies a resource of one name, nil for none.
+func Digest(r *resource.Resource) (d resource.Digest) {
+	if r != nil {
+		d = r.Member()
+	}
+	return d
+}
+
+// Refuse records that what the control plane has sent for a name was undone.
+func (g *Gate) Refuse(name string, sent resource.Digest) {
 	if g.refused == nil {
-		g.refused = make(map[string]*resource.Resource)
+		g.refused = make(map[string]resource.Digest)
 	}
 	g.refused[name] = sent
 }
 
-// Refused returns the number of names that were undone.
-func (g *Gate) Refused() int { return len(g.refused) }
+// Refused iterates over what was undone.
+func (g *Gate) Refused() iter.Seq2[string, resource.Digest] { return maps.All(g.refused) }
 
 // Differs reports whether the control plane has sent something else instead of what was undone: for
-// any of the names.
-func (g *Gate) Differs() bool {
+// any of the names that it still has to answer for, as known says.
+func (g *Gate) Differs(known func(name string) bool) bool {
 	for name, sent := range g.refused {
-		if c, pending := g.pending[name]; !pending || !same(c.Sent, sent) {
+		if c, pending := g.pending[name]; (!pending || Digest(c.Sent) != sent) && known(name) {
 			return true
 		}
 	}

@@ -64,17 +64,18 @@ func show(g *Gate) string {
 // the names.
 func TestRefused(t *testing.T) {
 	var g Gate
-	if g.Differs() {
+	all := func(string) bool { return true }
+	if g.Differs(all) {
 		t.Error("nothing was undone, and it differs")
 	}
 	bad, good := res("x", "bad"), res("x", "good")
 	g.Hold("x", bad, good)
-	g.Refuse("x", bad)
+	g.Refuse("x", Digest(bad))
 	g.Hold("y", nil, res("y", "good"))
-	g.Refuse("y", nil)
+	g.Refuse("y", Digest(nil))
 	same := func(what string, want bool) {
 		t.Helper()
-		if got := !g.Differs(); got != want {
+		if got := !g.Differs(all); got != want {
 			t.Errorf("%s: the same is %t", what, got)
 		}
 	}
@@ -87,6 +88,9 @@ func TestRefused(t *testing.T) {
 	g.Hold("x", bad, good)
 	g.Hold("y", res("y", "good"), res("y", "good"))
 	same("what was removed is back", false)
+	if g.Differs(func(name string) bool { return name != "y" }) {
+		t.Error("it differs by a name of which nothing is known")
+	}
 }
 
 // TestModel: Sum: what the control plane has sent is always what clients see with the pending names
