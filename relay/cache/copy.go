@@ -16,6 +16,7 @@ type updateTxn struct {
 	// back next (see children).
 	final bool
 	gate  *streamGate // of the stream; nil: clients see everything at once
+	held  bool        // a gate held the changes back until now
 
 	added, changed, removed uint32 // resources; see recordLocked
 	edits                   []edit // the first of them; see record
@@ -52,7 +53,9 @@ func (u *updateTxn) set(name string, s table.State) {
 func (u *updateTxn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.demand.Wildcard().Stream()
 	t.store.ClearUncacheable(res.Key)
-	t.streams[u.by].guard.Release(res.Key)
+	if !u.held { // else the control plane may have removed it since
+		t.streams[u.by].guard.Release(res.Key)
+	}
 	delete(t.streams[u.by].removed, res.Key)
 	delete(t.streams[u.by].assumed, res.Key)
 	mine := table.Copy{Stream: u.by, Version: res.Version, Res: res}

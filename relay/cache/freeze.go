@@ -3,10 +3,12 @@ package cache
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache/gate"
+	"xdsrelay/relay/resource"
 )
 
 // Freeze is an order of an operator that clients of a key see no change, except for what passes (see
@@ -72,7 +74,7 @@ func (c *Cache) Orders() Orders {
 func (c *Cache) Obey(o Orders) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.freezes = freezes(o)
+	c.freezes = freezes{o.All, o.Keys, o.Undone}
 }
 
 // Freeze freezes a key, or replaces the order that does. The key needs no group: a later one begins
@@ -262,4 +264,37 @@ func (p *Pending) sort() {
 	if len(p.Names) > maxPendingNames {
 		p.Names = slices.Clone(p.Names[:maxPendingNames])
 	}
+}
+
+// HeldType is what is held back of a type.
+type HeldType struct {
+	Type    *resource.Type
+	Changes []ResourceChange // by name
+}
+
+// HeldChanges returns what is held back, from what clients see to what the control plane has sent.
+func (g *Group) HeldChanges() (all []HeldType) {
+	moment := func(r *resource.Resource) Moment {
+		if r == nil {
+			return Moment{Known: KnownAbsent}
+		}
+		return Moment{KnownContent, r}
+	}
+	for _, t := range g.Tables() {
+		one := HeldType{Type: t.Type}
+		t.mu.RLock()
+		for by := range t.streams {
+			if g := t.streams[by].gate; g != nil {
+				for name, c := range g.All() {
+					one.Changes = append(one.Changes, ResourceChange{name, moment(c.Stable), moment(c.Sent)})
+				}
+			}
+		}
+		t.mu.RUnlock()
+		if len(one.Changes) > 0 {
+			slices.SortFunc(one.Changes, func(a, b ResourceChange) int { return strings.Compare(a.Name, b.Name) })
+			all = append(all, one)
+		}
+	}
+	return all
 }
