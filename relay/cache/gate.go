@@ -200,6 +200,7 @@ func (t *Table) endPendingLocked(name string) {
 				t.demand.Release(by, name, c.Sent.Name, by == t.demand.Wildcard().Stream())
 			}
 			g.End(name)
+			t.streams[by].guard.Release(name)
 		}
 	}
 }

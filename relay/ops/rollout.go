@@ -25,6 +25,9 @@ type RolloutKey struct {
 	Pending []RolloutPending `json:"pending"`
 }
 
+// RolloutRefused is what a control plane had sent for a name, and was undone.
+type RolloutRefused = cache.Refused
+
 // RolloutPending is what is held back of a type.
 type RolloutPending struct {
 	Name string `json:"type"`
