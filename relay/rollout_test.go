@@ -49,7 +49,7 @@ func TestRollout(t *testing.T) {
 			o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 			cfg := testConfig()
 			cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{o.Addr()}, variant
-			cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, t.TempDir(), time.Millisecond
+			cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, t.TempDir(), 100*time.Millisecond
 			n := startWith(t, cfg, relay.Options{})
 			o.Set("demo", xdstest.Cluster("a", time.Second), xdstest.Endpoints("a", "127.0.0.1:1"), xdstest.Listener("l", "127.0.0.1:1", "r"), xdstest.Route("r", "a"))
 			client := func(addr, id string, variant xdsclient.Variant) *xdstest.Auto {

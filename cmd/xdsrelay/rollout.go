@@ -135,9 +135,9 @@ func orderedText(d *ops.RolloutOrdered) string {
 	case ops.OrderFreeze:
 		line = what + ": frozen; clients keep their present configuration"
 	case ops.OrderUnfreeze:
-		line = fmt.Sprintf("%s: no longer frozen; clients get %d changed resources", what, d.Changes)
+		line = fmt.Sprintf("%s: no longer frozen; clients get %s", what, count(d.Changes, "change"))
 	default:
-		line = fmt.Sprintf("%s: %s is undone; clients get %d changed resources, and the key is held there", what, printable(strings.Join(d.Revisions[:min(1, len(d.Revisions))], "")), d.Changes)
+		line = fmt.Sprintf("%s: %s is undone; clients get %s, and the key is held there", what, printable(strings.Join(d.Revisions[:min(1, len(d.Revisions))], "")), count(d.Changes, "change"))
 	}
 	if d.Note != "" {
 		line += "\nnote: " + printable(d.Note)
@@ -202,10 +202,10 @@ func printRollout(w io.Writer, s *ops.Rollout, now time.Time) {
 			fmt.Fprintf(w, "  clients have  %s\n", printable(k.Stable))
 		}
 		if f := k.Freeze; f != nil {
-			fmt.Fprintf(w, "  frozen        %s, by %s: %s\n", ago(now, f.Since), printable(f.By), printable(f.Reason))
+			fmt.Fprintf(w, "  frozen        %s%s: %s\n", ago(now, f.Since), orderedBy(f.By), printable(f.Reason))
 		}
 		if u := k.Undone; u != nil {
-			fmt.Fprintf(w, "  undone        %s, %s, by %s: %s\n", printable(strings.Join(u.Revisions, ", ")), ago(now, u.Since), printable(u.By), printable(u.Reason))
+			fmt.Fprintf(w, "  undone        %s, %s%s: %s\n", printable(strings.Join(u.Revisions, ", ")), ago(now, u.Since), orderedBy(u.By), printable(u.Reason))
 		}
 		for _, p := range k.Pending {
 			fmt.Fprintf(w, "  held back     %s +%d ~%d -%d  %s\n", printable(p.Name), p.Added, p.Changed, p.Removed, firstNames(p.Names))
@@ -327,4 +327,12 @@ func printHeld(w io.Writer, d *ops.RolloutDiff) {
 	if len(d.Types) == 0 {
 		fmt.Fprintln(w, "nothing is held back")
 	}
+}
+
+// orderedBy says who gave an order, if that is known.
+func orderedBy(by string) string {
+	if by == "" || by == "none" {
+		return ""
+	}
+	return ", by " + printable(by)
 }
