@@ -85,7 +85,7 @@ func (a *app) newUnfreezeCmd() *cobra.Command {
 		Example: "  xdsrelay rollout diff shop/eu\n  xdsrelay rollout unfreeze shop/eu",
 		Args:    k.args,
 	}
-	cmd.Flags().BoolVar(&k.all, "all", false, "end the freeze of all keys; keys that were frozen by name stay frozen")
+	cmd.Flags().BoolVar(&k.all, "all", false, "end the freeze of all keys; keys that were frozen or undone by name stay held")
 	a.addRolloutOrder(cmd, ops.OrderUnfreeze, k)
 	return cmd
 }

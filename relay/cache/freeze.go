@@ -123,7 +123,8 @@ func (c *Cache) Unfreeze(key aggregation.Key) (changes int) {
 	return g.thaw(all)
 }
 
-// UnfreezeAll ends the freeze of all keys, but not that of single ones. It returns the number of changes.
+// UnfreezeAll ends the freeze of all keys, but not that of single ones, nor what follows from undone
+// revisions. It returns the number of changes.
 func (c *Cache) UnfreezeAll() (changes int) {
 	c.mu.Lock()
 	c.freezes.all = nil
@@ -131,12 +132,18 @@ func (c *Cache) UnfreezeAll() (changes int) {
 	for key := range c.freezes.keys {
 		delete(groups, key)
 	}
-	for key := range groups {
-		delete(c.freezes.undone, key)
-	}
 	c.mu.Unlock()
 	for _, g := range groups {
-		changes += g.thaw(nil)
+		g.mu.Lock()
+		frozen, undone := g.freeze != nil, g.undone != nil
+		g.freeze = nil
+		g.mu.Unlock()
+		switch {
+		case undone:
+			g.judgeUndone()
+		case frozen:
+			changes += g.releaseGates(CauseUnfrozen)
+		}
 	}
 	return changes
 }

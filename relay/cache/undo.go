@@ -294,7 +294,11 @@ func (g *Group) lastRevision(undone *Undone) (id string, all []former, oldest ui
 // undoLocked gives the names of a table back what they were, and adds what the control plane has sent
 // instead to u.
 func (t *Table) undoLocked(all []former, u *Undone) (changes int) {
+	if len(all) == 0 {
+		return 0
+	}
 	now := time.Now()
+	t.closeLocked() // the hold of an earlier undo may have ended just now
 	for by := range t.streams {
 		stream := &t.streams[by]
 		change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, final: true}

@@ -50,6 +50,8 @@ func TestUndo(t *testing.T) {
 		if _, _, err := w.cache.Undo(w.group.Key, Freeze{}); !errors.Is(err, ErrNothingToUndo) {
 			t.Errorf("once more: %v", err)
 		}
+		w.cache.FreezeAll(Freeze{}) // and back, which does not end the undo
+		w.cache.UnfreezeAll()
 		w.full(clusters, "3", res("a", "2"), res("c", "1"), res("d", "1"))
 		w.apply(routes, res("r", "2"))
 		pass(time.Minute)
