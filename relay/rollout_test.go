@@ -14,7 +14,6 @@ import (
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/ops"
-	"xdsrelay/relay/xdsclient"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -52,7 +51,7 @@ func TestRollout(t *testing.T) {
 			cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, t.TempDir(), 100*time.Millisecond
 			n := startWith(t, cfg, relay.Options{})
 			o.Set("demo", xdstest.Cluster("a", time.Second), xdstest.Endpoints("a", "127.0.0.1:1"), xdstest.Listener("l", "127.0.0.1:1", "r"), xdstest.Route("r", "a"))
-			client := func(addr, id string, variant xdsclient.Variant) *xdstest.Auto {
+			client := func(addr, id string, variant xdstest.Variant) *xdstest.Auto {
 				c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: addr, Node: xdstest.Node(id, "demo"), Variant: variant})
 				c.Subscribe(xdstest.ClusterType)
 				c.Subscribe(xdstest.ListenerType)
@@ -60,7 +59,7 @@ func TestRollout(t *testing.T) {
 				c.Subscribe(xdstest.EndpointType, "a")
 				return c
 			}
-			clients := []*xdstest.Auto{client(n.Addr(), "sotw", xdsclient.SotW), client(n.Addr(), "delta", xdsclient.Delta)}
+			clients := []*xdstest.Auto{client(n.Addr(), "sotw", xdstest.SotW), client(n.Addr(), "delta", xdstest.Delta)}
 			all := func(what string, has func(c *xdstest.Auto) bool) {
 				t.Helper()
 				for _, c := range clients {
@@ -83,7 +82,7 @@ func TestRollout(t *testing.T) {
 				return strings.Count(text, `"type_url"`) == 3
 			})
 			o.Set("demo", xdstest.Endpoints("a", "127.0.0.2:1"))
-			clients = append(clients, client(n.Addr(), "new", xdsclient.Delta))
+			clients = append(clients, client(n.Addr(), "new", xdstest.Delta))
 			frozen := func(c *xdstest.Auto) bool {
 				return holds(c, xdstest.EndpointType, "a", "127.0.0.2") && len(c.Held(xdstest.ClusterType)) == 1 && len(c.Held(xdstest.ListenerType)) == 1 && len(c.Held(xdstest.RouteType)) == 1 && !holds(c, xdstest.RouteType, "r", "b")
 			}

@@ -64,8 +64,8 @@ func (a *app) newFreezeCmd() *cobra.Command {
 		Use: "freeze KEY|--all", Short: "Keep clients at their present configuration",
 		Long: "Keep the clients of a key, or of all keys, at their present configuration, whatever the\n" +
 			"control plane sends. Endpoints, secrets, resources with a TTL, refusals, and names that no\n" +
-			"client had before still pass. What is held back is released by 'xdsrelay rollout\n" +
-			"unfreeze'. The order survives a restart if last_known_good.store is directory.",
+			"client had before still pass. 'xdsrelay rollout unfreeze' releases the changes that are\n" +
+			"held back. The order survives a restart if last_known_good.store is directory.",
 		Example: "  xdsrelay rollout freeze shop/eu --reason 'bad routes since 14:03'\n  xdsrelay rollout freeze --all --reason 'control plane upgrade'",
 		Args:    k.args,
 	}
@@ -95,9 +95,9 @@ func (a *app) newUndoCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "undo KEY", Short: "Bring the clients of a key back to the revision before",
 		Long: "Bring all clients of a key back to what they had before its newest revision, at once. A\n" +
-			"further undo goes back by one more. The key is held there: changes wait until the control\n" +
+			"further undo restores one more. The key is held there: changes wait until the control\n" +
 			"plane sends something else for what was undone, or until 'xdsrelay rollout unfreeze'. The\n" +
-			"former contents come from the history (cache.history, limits.max_history_size); without\n" +
+			"former contents are those of the history (cache.history, limits.max_history_size); without\n" +
 			"all of them, nothing is changed.",
 		Example: "  xdsrelay rollout history shop/eu\n  xdsrelay rollout undo shop/eu --reason 'answers 503 since r-5f31c2a0'",
 		Args:    one("KEY", keysHint),
@@ -233,7 +233,7 @@ func (a *app) newRolloutHistoryCmd() *cobra.Command {
 		Use: "history KEY", Short: "Show the last revisions of a key",
 		Long: "Show the last revisions of a key, the newest first: changes of listeners, routes and\n" +
 			"clusters that arrived together are one revision. Equal content has the same name at all\n" +
-			"times. 'xdsrelay rollout undo' goes back to the content before the newest one.",
+			"times. 'xdsrelay rollout undo' restores the content before the newest one.",
 		Example: "  xdsrelay rollout history shop/eu",
 		Args:    one("KEY", keysHint),
 	}

@@ -9,8 +9,8 @@ import (
 
 // There are two accounts of a stream: what its control plane has sent, and what clients see of that.
 // The next answer, the removal guard and a new upstream stream are compared with the first one, and
-// clients are sent the second one. They differ by what a gate holds back (see gate.go). What the
-// removal guard holds back counts as sent.
+// clients are sent the second one. They differ by what a gate holds back (see gate.go). Resources
+// whose removals the guard holds back count as sent.
 
 // versions are the control plane's own versions of the content of one account.
 type versions struct {

@@ -63,7 +63,7 @@ func (f *freezes) of(key aggregation.Key) *Freeze {
 	return f.all
 }
 
-// Orders returns the orders that are in force. What they point to must not be changed.
+// Orders returns the orders that are in force, which must not be changed.
 func (c *Cache) Orders() Orders {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -258,7 +258,7 @@ func (c *checker) gates() {
 				c.complain("the pending change of %q is compared with what clients do not see", name)
 			}
 			if change.Stable == nil && !t.coveredLocked(by, name, nil) {
-				c.complain("a change of %q is pending, and nobody asks for it", name)
+				c.complain("a change of %q is pending, and no client asks for it", name)
 			}
 		}
 	}

@@ -146,8 +146,8 @@ func TestFrozenUnknown(t *testing.T) {
 	}
 }
 
-// TestFrozenGuard: K16: the removal guard judges first. What it holds back counts as sent, is not
-// pending, and becomes pending once its removal is approved.
+// TestFrozenGuard: K16: the removal guard judges first. Removals that it holds back are not
+// pending, and become pending once they are approved.
 func TestFrozenGuard(t *testing.T) {
 	w := start(t, Config{MaxRemovalPercent: 50})
 	c := w.client(clusters, true)

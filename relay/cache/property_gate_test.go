@@ -12,8 +12,8 @@ import (
 )
 
 // TestGateProperty: Sum: two caches get the same answers from a control plane, and one of them is frozen
-// at times. What it says to a new upstream stream is always the same as what the other one says, the
-// next answer changes the same, and once it is not frozen clients see the same, with the same version.
+// at times. A new upstream stream of both always begins with the same versions. Whenever it is not frozen,
+// its clients see the same.
 // While it is frozen, they see what they saw before, but for names that they wait for.
 func TestGateProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,8 +20,8 @@ func sorted(c Changes) []string {
 }
 
 // TestUndo: K12: an undo brings everybody back to what they had before the newest revision: clusters and
-// routes of one intent together. What was undone stays away although the control plane repeats it, and
-// other changes wait. It ends when the control plane sends something else instead, once that is
+// routes of one intent together. The undone revision stays away although the control plane repeats it,
+// and other changes wait. The undo ends when the control plane sends something else instead, once that is
 // complete.
 func TestUndo(t *testing.T) {
 	undoing(t, func(t *testing.T, w *world) {

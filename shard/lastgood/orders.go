@@ -17,7 +17,7 @@ func (d *Directory) Orders() ([]byte, error) {
 	return text, err
 }
 
-// SaveOrders writes orders to the directory, beside the records. The file is complete, old or new,
+// SaveOrders writes orders to the directory of the records. The file is complete, old or new,
 // whenever the program or the machine stops. It is not encrypted: it has names and reasons, and no
 // content.
 func (d *Directory) SaveOrders(text []byte) error { return d.write(OrdersFile, text) }
