@@ -107,7 +107,9 @@ func (r *rollouts) order(_ context.Context, o ops.RolloutOrder) (done ops.Rollou
 	if err != nil {
 		return done, err
 	}
-	done.Note = r.keep()
+	if done.Note = r.keep(); o.Do == ops.OrderUnfreeze && r.save == nil {
+		done.Note = "" // there is no order left to lose
+	}
 	n.part(logs.Node).Warn("order about what clients see", "order", o.Do, "key", redact.Short(o.Key, maxOrderText), "reason", redact.Short(o.Reason, maxOrderText), "identity", redact.Short(o.By, maxOrderText), "changes", done.Changes)
 	return done, nil
 }

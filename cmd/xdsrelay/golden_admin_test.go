@@ -156,6 +156,7 @@ var goldenQuestions = []question{
 	{http.MethodPost, "/rollout/freeze?key=shop", ""},
 	{http.MethodPost, "/rollout/freeze?key=shop&reason=test", ""},
 	{http.MethodPost, "/rollout/unfreeze?key=shop", ""},
+	{http.MethodPost, "/rollout/unfreeze?all=true", ""},
 	{http.MethodPost, "/rollout/undo?key=none&reason=test", ""},
 	{http.MethodPost, "/removals/approve", ""},
 	{http.MethodPost, "/removals/approve?key=none", ""},
