@@ -116,7 +116,7 @@ const ParamReason = "reason"
 const maxReason = 500
 
 // ErrRolloutTier refuses orders about what clients see in a tier.
-var ErrRolloutTier = errors.New("this node belongs to a tier (tier.redis or tier.peers), and an order would hold on this node alone: freeze, unfreeze and undo work on a node without a tier only; nothing was changed")
+var ErrRolloutTier = errors.New("this node belongs to a tier (tier.redis or tier.nodes), and an order would hold on this node alone: freeze, unfreeze and undo work on a node without a tier only; nothing was changed")
 
 // Check returns what is wrong with an order.
 func (o *RolloutOrder) Check(all bool) error {
