@@ -188,6 +188,7 @@ func (g *Group) thaw(still *Freeze) (changes int) {
 func (g *Group) releaseGates(cause Cause) (changes int) {
 	now := time.Now()
 	var woken []*Subscription
+	var parents []*resource.Type
 	for _, t := range g.Tables() {
 		t.mu.Lock()
 		changes += t.releaseGatesLocked(now, cause)
@@ -196,12 +197,15 @@ func (g *Group) releaseGates(cause Cause) (changes int) {
 		holds := t.takeHoldsLocked()
 		t.unlockAndSignal()
 		if holds {
-			defer g.restoreChildren(t.Type)
+			parents = append(parents, t.Type)
 		}
 	}
 	g.changed()
 	if len(woken) > 0 {
 		g.cache.cfg.Wake(woken)
+	}
+	for _, typ := range parents {
+		g.restoreChildren(typ)
 	}
 	return changes
 }

@@ -8,10 +8,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-var (
-	listeners = resource.TypeOf(resource.ListenerURL)
-	routes    = resource.TypeOf(resource.RouteURL)
-)
+var routes = resource.TypeOf(resource.RouteURL)
 
 // full applies a full-state answer with a version.
 func (w *world) full(typ *resource.Type, version string, rs ...*resource.Resource) int {
