@@ -40,8 +40,12 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	}
 	if l.Store == config.StoreRedis {
 		keeper.Store = lastgood.NewRedis(n.store, int(l.MaxSize), func(key string) (uint64, bool) { return n.heads.Epoch(key) })
-	} else if keeper.Store, err = lastgood.NewDirectoryOn(n.disk, l.Directory, int(l.MaxSize), log); err != nil {
-		return fmt.Errorf("last_known_good.directory: %w", err)
+	} else {
+		directory, err := lastgood.NewDirectoryOn(n.disk, l.Directory, int(l.MaxSize), log)
+		if err != nil {
+			return fmt.Errorf("last_known_good.directory: %w", err)
+		}
+		keeper.Store, n.rollouts.load, n.rollouts.save = directory, directory.Orders, directory.SaveOrders
 	}
 	if n.keeper, err = lastgood.New(keeper); err != nil {
 		return err

@@ -94,6 +94,7 @@ type Node struct {
 	tier      *tier.Tier       // where each key comes from
 	keeper    *lastgood.Keeper // nil where no last known good state is kept
 	keys      *lastgood.Keys   // that it is encrypted with; nil for none
+	rollouts  rollouts         // orders about what clients see; guards itself
 	heads     *head.Heads      // nil where there is no Redis
 	loads     *load.Collector  // nil where the first origin takes no load reports
 	limits    *limit.Limiter
@@ -224,13 +225,16 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
 		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Streams: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History), HistoryBytes: int64(n.cfg.Limits.MaxHistorySize),
-		MaxRemovalPercent: n.cfg.RemovalGuard.MaxPercent, RemovalHold: n.cfg.RemovalGuard.Hold, Alarm: n.massRemoval, HoldEnded: n.holdEnded, NamesNear: n.namesNear,
+		MaxRemovalPercent: n.cfg.RemovalGuard.MaxPercent, RemovalHold: n.cfg.RemovalGuard.Hold, Alarm: n.massRemoval, HoldEnded: n.holdEnded, UndoEnded: n.undoEnded, NamesNear: n.namesNear,
 		Linger: orNone(c.Linger), Lingering: n.cfg.Limits.MaxNamesPerStream, IdleBytes: int64(orNone(n.cfg.Limits.MaxIdleKeysSize)), Hold: orNone(c.ConfirmTimeout),
 	})
 	if err != nil {
 		return err
 	}
 	n.add(part{stop: n.cache.Close})
+	if err := n.buildRollouts(); err != nil {
+		return err
+	}
 	if err := n.buildHeads(); err != nil {
 		return err
 	}

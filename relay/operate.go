@@ -94,8 +94,9 @@ func (n *Node) tierAdmin() admin.Tier {
 				Differences: n.agreement.differences(), Clocks: n.clocks.differ(), Redis: n.redis(),
 			}
 		},
-		Own:   n.stateNow,
-		Model: n.model, Nodes: n.statesOfAll, Series: n.seriesOfAll, Explain: n.explain, Release: n.releaseOnAll,
+		Own:     n.stateNow,
+		Rollout: n.showRollout(),
+		Model:   n.model, Nodes: n.statesOfAll, Series: n.seriesOfAll, Explain: n.explain, Release: n.releaseOnAll,
 		Drain: func() (admin.Draining, error) {
 			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.settings.drain().Duration.Seconds()}, n.Drain()
 		},

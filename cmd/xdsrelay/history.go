@@ -120,6 +120,7 @@ func pickHistory(h *ops.History, on string) (*ops.NodeHistory, error) {
 var sources = map[string]string{
 	"upstream": "upstream", "owner": "owner", "restored": "last known good",
 	"expired": "TTL expired", "kept": "kept for references", "released": "removals approved",
+	"unfrozen": "unfrozen", "undone": "undone",
 }
 
 func printHistory(w io.Writer, h *ops.NodeHistory, wide bool, now time.Time) {

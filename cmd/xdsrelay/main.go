@@ -108,7 +108,7 @@ func (a *app) newRootCmd() *cobra.Command {
 			a.newClientCmd(),
 		}},
 		{"operate", "Operate a running tier:", []*cobra.Command{
-			a.newRemovalsCmd(), a.newRulesCmd(), a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newKickCmd(), a.newResendCmd(), a.newLogLevelCmd(),
+			a.newRemovalsCmd(), a.newRolloutCmd(), a.newRulesCmd(), a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newKickCmd(), a.newResendCmd(), a.newLogLevelCmd(),
 		}},
 		{"migrate", "Migrate from xds-relay:", []*cobra.Command{a.newMigrateCmd()}},
 		{"tool", "About this tool:", []*cobra.Command{a.newContextCmd(), a.newVersionCmd()}},

@@ -62,6 +62,7 @@ var severalMeanings = map[string]string{
 	"limit":   "the text says of what, with the default of each command; -n is for updates",
 	"state":   "the text says of what: a type or a resource",
 	"nodes":   "a number for demo, names elsewhere",
+	"all":     "the text says of what: clients or keys",
 	"output":  "",
 	"help":    "",
 	"version": "",

@@ -18,7 +18,7 @@ type order struct {
 
 // orders are all that there are.
 func orders(cfg Config) []order {
-	return []order{
+	return append(cfg.rolloutOrders(), []order{
 		{"/removals/approve", cfg.Tier.release, []string{ops.ParamKey}},
 		{"/drain", cfg.Tier.drain, nil},
 		{"/reconnect", cfg.reconnect, ops.ReconnectParams()},
@@ -28,7 +28,7 @@ func orders(cfg Config) []order {
 		{"/config/reload", cfg.reload, nil},
 		{"/config/check", cfg.Tier.would, nil},
 		{"/rules/apply", cfg.Tier.applyRules, []string{ops.ParamMost}},
-	}
+	}...)
 }
 
 // audited logs each order: who gave it, what it is and what the answer was.

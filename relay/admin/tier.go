@@ -26,6 +26,8 @@ type Tier struct {
 	Explain func(ctx context.Context, node, peer []byte) (Explained, error)
 	// Release does the removals of a key that are held back, on all nodes.
 	Release func(ctx context.Context, key string) (Released, error)
+	// Rollout is about what clients see of what control planes send.
+	Rollout ops.ShowRollout
 	// Drain makes the node end. The error says why it does not.
 	Drain func() (Draining, error)
 }

@@ -62,6 +62,14 @@ func testTier() Tier {
 			}
 			return Explained{Rules: rules("rule " + string(node) + " " + string(peer) + "\n"), Key: &keys[0]}, nil
 		},
+		Rollout: ops.ShowRollout{
+			Status:  func(string) (ops.Rollout, error) { return ops.Rollout{}, nil },
+			History: func(string) (ops.RolloutHistory, error) { return ops.RolloutHistory{}, ops.ErrUnknownKey },
+			Diff:    func(string) (ops.RolloutDiff, error) { return ops.RolloutDiff{}, ops.ErrUnknownKey },
+			Order: func(_ context.Context, o ops.RolloutOrder) (ops.RolloutOrdered, error) {
+				return ops.RolloutOrdered{Order: o.Do, Key: o.Key}, nil
+			},
+		},
 		Release: func(_ context.Context, key string) (Released, error) {
 			done := Released{Key: key, Silent: silent}
 			switch key {

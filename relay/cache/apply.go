@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
-	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -15,8 +14,12 @@ import (
 func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, mass *MassRemoval) {
 	t.fed.Updates++
 	stream := &t.streams[by]
-	before, ignored := t.store.Sum(by), false
+	before, shown, ignored := t.sentSumLocked(by), t.store.Sum(by).Digest, false
 	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror, version: u.newestVersion()}
+	if stream.gate != nil && !u.Mirror {
+		stream.gate.fresh = stream.gate.fresh && t.freshLocked()
+		change.gate = stream.gate
+	}
 	if u.Differences {
 		t.demand.SendsDifferences(by)
 	}
@@ -37,16 +40,12 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		case !u.Mirror && change.keepChild(&kept, res):
 			ignored = true
 		case res.Body == nil && len(res.Aliases) == 0: // an old server's way to say that it does not exist (C11)
-			if e := t.store.Get(res.Key); e != nil {
-				change.drop(e)
-			} else {
-				change.absent(res.Key)
-			}
+			change.lose(res.Key)
 		default:
-			change.put(res)
+			change.accept(res)
 		}
 	}
-	var missing []*table.Entry
+	var missing []string
 	if u.Full {
 		missing = t.missingLocked(by, u)
 	}
@@ -63,9 +62,9 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		stays := change.refuse(a)
 		ignored = ignored || stays
 	}
-	for _, e := range missing {
-		if !stream.guard.Has(e.Name) {
-			change.drop(e)
+	for _, name := range missing {
+		if !stream.guard.Has(name) {
+			change.lose(name)
 		}
 	}
 	t.demand.BoundGhosts(by)
@@ -74,19 +73,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	change.learn(u.Errored)
 	changed = int(t.store.Gen() + 1 - change.first)
 	t.fed.Changes += uint64(changed)
-	digest := t.store.Sum(by).Digest
-	switch {
-	case u.Mirror && t.Type.FullState && !u.Partial:
-		stream.version = u.Version
-	case digest != before.Digest:
-		stream.settleVersion(u, !ignored && len(u.Keep)+stream.guard.Len() == 0)
-	}
-	switch {
-	case u.Mirror && u.System.Version != "":
-		stream.system = u.System
-	case digest != before.Digest && !ignored && stream.guard.Len() == 0:
-		stream.system = resource.SystemVersion{Version: u.System.Version, Digest: digest}
-	}
+	t.settleVersionsLocked(by, &u, before.Digest, shown, !ignored)
 	stream.heard(u, server)
 	if u.Mirror || !u.Partial {
 		stream.mirroredAsOf = u.AsOf
@@ -114,10 +101,10 @@ func (t *Table) mayHoldLocked(by int, res *resource.Resource) bool {
 	return t.coveredLocked(by, res.Key, res.Aliases) && t.oneOriginLocked(t.streamOf(res.Key), by)
 }
 
-// missingLocked returns the entries that a stream has a copy of, or is refused, and that its new
-// full state omits. It searches only if there are any.
-func (t *Table) missingLocked(by int, u Update) (missing []*table.Entry) {
-	has := t.store.Sum(by)
+// missingLocked returns the canonical names that a stream owns and that its new full state omits. It
+// searches only if there are any.
+func (t *Table) missingLocked(by int, u Update) (missing []string) {
+	has := t.sentSumLocked(by)
 	if len(u.Keep)+len(u.Errors)+has.Denied == 0 && len(u.Resources) == has.Live {
 		var all resource.Digest
 		for _, r := range u.Resources {
@@ -133,7 +120,7 @@ func (t *Table) missingLocked(by int, u Update) (missing []*table.Entry) {
 			return
 		}
 		said[name] = struct{}{}
-		if e := t.store.Get(name); e != nil && e.BelongsTo(by) {
+		if t.ownsLocked(by, name) {
 			left--
 		}
 	}
@@ -149,24 +136,13 @@ func (t *Table) missingLocked(by int, u Update) (missing []*table.Entry) {
 	if left == 0 {
 		return nil
 	}
-	missing = make([]*table.Entry, 0, left)
-	for name, e := range t.store.Entries() {
-		if _, ok := said[name]; !ok && e.BelongsTo(by) {
-			missing = append(missing, e)
+	missing = make([]string, 0, left)
+	for name := range t.ownedLocked(by) {
+		if _, ok := said[name]; !ok {
+			missing = append(missing, name)
 		}
 	}
 	return missing
-}
-
-// settleVersion takes the control plane's version for changed content if the stream holds exactly
-// what was sent with it. Otherwise, and if the control plane uses one version twice, content
-// digests replace it (D7).
-func (l *typeStreamState) settleVersion(u Update, exact bool) {
-	if !exact || !u.Full || u.Version == l.version {
-		l.version = ""
-		return
-	}
-	l.version = u.Version
 }
 
 // answerLocked records that a stream has answered all that it was asked, and wakes the

@@ -79,6 +79,10 @@ type Config struct {
 	// HoldEnded is called when held removals of a key took effect because their hold has ended. It
 	// must not block. Default: no call.
 	HoldEnded func(g *Group, removals int)
+	// UndoEnded is called when a key is no longer held at an earlier revision, because the control
+	// plane has sent something else; clients get changes resources of that. It must not block. Default:
+	// no call.
+	UndoEnded func(g *Group, changes int)
 	// NamesNear is called when the names of a key approach their bound (see
 	// [OriginStream.MaxNames]). It must not block. Default: no call.
 	NamesNear func(NamesNear)
@@ -117,6 +121,9 @@ func (c *Config) setDefaults() error {
 	if c.HoldEnded == nil {
 		c.HoldEnded = func(*Group, int) {}
 	}
+	if c.UndoEnded == nil {
+		c.UndoEnded = func(*Group, int) {}
+	}
 	if c.NamesNear == nil {
 		c.NamesNear = func(NamesNear) {}
 	}
@@ -150,7 +157,8 @@ type Cache struct {
 	privates  map[*Group]struct{}
 	// identities holds those of privates that clients find by their identity.
 	identities map[owner]*Group
-	running    int         // groups with feeds, including private ones
+	running    int // groups with feeds, including private ones
+	freezes    freezes
 	confirm    *time.Timer // calls confirmAwake; nil if the process never slept
 	closed     bool
 }
@@ -203,6 +211,7 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 // addLocked makes the group of a key. c.mu must be held.
 func (c *Cache) addLocked(key aggregation.Key, node *corev3.Node) *Group {
 	g := newGroup(c, key, node)
+	g.freeze, g.undone = c.freezes.of(key), c.freezes.undone[key]
 	c.groups[key] = g
 	if len(c.groups) > 1 {
 		c.pool.Use()

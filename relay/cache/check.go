@@ -40,6 +40,7 @@ func (t *Table) check() []string {
 	c.entries()
 	c.globs()
 	c.demand()
+	c.gates()
 	if a := t.tierHead.Comparison; a != nil && a.Now() != t.store.All() {
 		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.Now().Hex(), t.store.All().Hex())
 	}
@@ -89,7 +90,7 @@ func (c *checker) demand() {
 	one("*", t.demand.Wildcard())
 	for i := range t.streams {
 		for name := range t.streams[i].guard.Names() {
-			if e := t.store.Get(name); e == nil || e.CopyFrom(i) == nil {
+			if res, _ := t.sentLocked(i, name); res == nil {
 				c.complain("the removal of %q is held back, but leg %d does not hold it", name, i)
 			}
 		}

@@ -338,6 +338,11 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 	kept := children{table: t}
 	for name, l := range t.lost {
 		e := t.store.Get(name)
+		if g := t.streams[l.stream].gate; g != nil {
+			if _, pending := g.Get(name); pending {
+				continue // the control plane has sent it again
+			}
+		}
 		if !kept.has(name) || !t.mayHoldLocked(l.stream, l.res) || e != nil && e.Res != nil && !e.Res.Hollow() {
 			continue
 		}
@@ -355,7 +360,7 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		t.keepLocked(l.stream, name, then)
 		stream := &t.streams[l.stream]
 		stream.guard.See(l.Evidence)
-		stream.version = "" // the content is not what the control plane sent
+		stream.forgetVersion() // the content is not what the control plane sent
 		t.fed.Changes += t.store.Gen() + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")
 		delete(t.lost, name)

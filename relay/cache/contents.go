@@ -12,7 +12,7 @@ import (
 // Bounds of what is recorded of one update, besides the counts.
 const (
 	namesPerUpdate    = 10   // that are always recorded, of each kind of change
-	contentsPerUpdate = 1000 // changed and removed resources, each, whose previous contents are recorded
+	contentsPerUpdate = 1000 // added, changed and removed resources, each, whose names and previous contents are recorded
 )
 
 // Previous contents need no copy: the table hands over what it replaces. So the store counts the
@@ -170,7 +170,7 @@ func (u *updateTxn) record(name string, kind editKind, from *resource.Resource, 
 	if t.group.private || t.group.cache.cfg.History <= 0 {
 		return
 	}
-	keeps := kind != edAdded && nth <= contentsPerUpdate && t.keeps
+	keeps := nth <= contentsPerUpdate && t.keeps
 	if !keeps && nth > namesPerUpdate {
 		return
 	}

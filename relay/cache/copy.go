@@ -15,6 +15,8 @@ type updateTxn struct {
 	// or by the owner, or other nodes know better. They are not restored with parents that are held
 	// back next (see children).
 	final bool
+	gate  *streamGate // of the stream; nil: clients see everything at once
+	held  bool        // a gate held the changes back until now
 
 	added, changed, removed uint32 // resources; see recordLocked
 	edits                   []edit // the first of them; see record
@@ -51,7 +53,9 @@ func (u *updateTxn) set(name string, s table.State) {
 func (u *updateTxn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.demand.Wildcard().Stream()
 	t.store.ClearUncacheable(res.Key)
-	t.streams[u.by].guard.Release(res.Key)
+	if !u.held { // else the control plane may have removed it since
+		t.streams[u.by].guard.Release(res.Key)
+	}
 	delete(t.streams[u.by].removed, res.Key)
 	delete(t.streams[u.by].assumed, res.Key)
 	mine := table.Copy{Stream: u.by, Version: res.Version, Res: res}
@@ -61,6 +65,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 	if e == nil || e.Res == nil {
 		mine = t.newCopy(u.by, res)
 		t.store.Count(u.by, nil, mine.Res)
+		t.streams[u.by].rebase(res.Key, mine.Res)
 		u.set(mine.Res.Key, table.State{Copy: mine, Member: wild})
 		u.refreshTTL(t.store.Get(res.Key), res, gen, had)
 		return
@@ -90,6 +95,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 		t.errored.Dismiss(e.Name, t.group.cache.step)
 	}
 	t.store.Count(u.by, old, mine.Res)
+	t.streams[u.by].rebase(res.Key, mine.Res)
 	u.show(e, table.State{Copy: mine, Second: other, Member: wild || e.Member})
 	u.refreshTTL(e, res, gen, had)
 }
@@ -120,6 +126,18 @@ func (u *updateTxn) again(e *table.Entry) {
 	u.table.errored.ResentToAll(e.Name)
 }
 
+// lose records that the stream's control plane no longer has the resource of a canonical name.
+func (u *updateTxn) lose(name string) {
+	if u.gate != nil && u.holdBack(name, nil) {
+		return
+	}
+	if e := u.table.store.Get(name); e != nil {
+		u.drop(e)
+		return
+	}
+	u.absent(name)
+}
+
 // drop releases the stream's copy of e, if it has one. A copy of another stream stays (D11).
 func (u *updateTxn) drop(e *table.Entry) {
 	if e.Denied && e.Stream == u.by {
@@ -140,6 +158,7 @@ func (u *updateTxn) leave(e *table.Entry, last table.State) {
 	gen, had, seen := t.store.Gen(), e.TTL(), e.Stream == u.by
 	t.store.Count(u.by, h.Res, nil)
 	t.streams[u.by].guard.Release(e.Name)
+	t.streams[u.by].rebase(e.Name, nil)
 	rest := e.OtherCopy(u.by)
 	if rest == nil {
 		u.set(e.Name, last)
@@ -155,7 +174,7 @@ func (u *updateTxn) leave(e *table.Entry, last table.State) {
 func (u *updateTxn) remove(spelled string) {
 	t, name := u.table, resource.Canonical(spelled)
 	delete(t.streams[u.by].assumed, name)
-	if t.streams[u.by].guard.Has(name) {
+	if t.streams[u.by].guard.Has(name) || u.gate != nil && u.holdBack(name, nil) {
 		return
 	}
 	gen := t.store.Gen()

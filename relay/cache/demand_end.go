@@ -67,6 +67,7 @@ func (t *Table) endInterestsLocked(names []string, woken map[*Subscription]struc
 	}
 	for _, name := range names {
 		t.store.DropGlob(name)
+		t.endPendingLocked(name)
 	}
 	t.expired += len(names)
 }
@@ -101,6 +102,7 @@ func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
 	}
 	t.mu.Lock()
 	t.leaving = false
+	t.endAllPendingLocked()
 	t.mu.Unlock()
 }
 
@@ -113,6 +115,7 @@ func (t *Table) dropRestLocked() {
 	for _, e := range t.store.Entries() {
 		t.dropUnwantedLocked(e, t.woken)
 	}
+	t.endAllPendingLocked()
 	t.leaving = false
 }
 
@@ -146,7 +149,10 @@ func (t *Table) askedForLocked(e *table.Entry) bool {
 // must be held.
 func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subscription]struct{}) {
 	stream := &t.streams[h.Stream]
-	stream.version = "" // the content is no longer what the control plane sent
+	stream.forgetVersion() // the content is no longer what the control plane sent
+	if stream.gate != nil {
+		stream.gate.End(e.Name)
+	}
 	brought := h.Stream == t.demand.Wildcard().Stream() && (t.demand.Stream(h.Stream).WildcardAsked() || t.leaving && t.leftAsked)
 	t.demand.Release(h.Stream, e.Name, h.Res.Name, brought)
 	u := updateTxn{table: t, by: h.Stream, first: t.store.Gen() + 1, woken: woken}
@@ -161,8 +167,9 @@ func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subsc
 		// stream of the name has an answer about it (D11).
 		t.store.Count(h.Stream, h.Res, nil)
 		stream.guard.Release(e.Name)
+		t.streams[fallback].rebase(e.Name, h.Res)
 		t.store.Count(fallback, nil, h.Res)
-		t.streams[fallback].version = ""
+		t.streams[fallback].forgetVersion()
 		u.show(e, table.State{Copy: table.Copy{Stream: fallback, Res: h.Res, TTLState: h.TTLState}, Member: fallback == t.demand.Wildcard().Stream()})
 	}
 }

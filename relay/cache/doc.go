@@ -36,8 +36,8 @@
 // was idle or the process slept, and until the control plane has answered again. Then a name that
 // is missing does not count as removed. Package confidence decides that for each type and stream.
 // Package link has the state of each stream: where it leads, and whether it confirms anything. Package
-// tierhead compares the content with what the tier agrees is the newest, and package removals has what
-// the removal guard holds back.
+// tierhead compares the content with what the tier agrees is the newest, package removals has what
+// the removal guard holds back, and package gate what is held back while a key is frozen or undone.
 //
 // # The way of an update
 //
@@ -96,6 +96,7 @@
 //	answers to clients   subscription_state.go, changes.go, pick.go, pick_notes.go, part.go, names.go, arrived.go,
 //	                     content.go, unreachable.go
 //	errors and TTLs      resource_error.go, errored.go, ttl.go
+//	freeze and undo      account.go, gate.go, freeze.go, undo.go
 //	removal guard        guard.go, guard_renew.go, children.go, removed.go
 //	last known good      snapshot.go, restore.go, renew.go, overtaken.go
 //	tier heads           tier_head.go, tier_head_trace.go, table_digest.go

@@ -189,6 +189,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	holds := t.takeHoldsLocked()
+	differs := t.streams[f.stream].gate != nil && t.differsLocked()
 	outdated := t.demand.Stream(f.stream).Outdated()
 	t.unlockAndSignal()
 	if outdated {
@@ -203,6 +204,9 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	}
 	if mass != nil {
 		f.group.cache.cfg.Alarm(*mass)
+	}
+	if differs {
+		f.group.judgeUndone()
 	}
 	return n
 }
@@ -232,6 +236,11 @@ func (f *Feed) Earlier(typ *resource.Type) resource.Earlier {
 	return func(name []byte) *resource.Resource {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
+		if g := t.streams[f.stream].gate; g != nil {
+			if c, pending := g.Get(string(name)); pending {
+				return c.Sent
+			}
+		}
 		e := t.store.GetBytes(name)
 		if e == nil {
 			return nil
@@ -326,7 +335,7 @@ func (f *Feed) Types() (types []*resource.Type) {
 }
 
 // Held returns the versions of all resources of a type from this stream, as the control plane gave
-// and spelled them: the initial_resource_versions of a new delta stream to the same control plane
+// and spelled them, whether clients see them or not: the initial_resource_versions of a new delta stream to the same control plane
 // (C8). Resources that the control plane has removed, and the removal guard has not, are omitted: a
 // control plane that has one again would stay silent, and the resource would be removed at the end
 // of the hold (K16). Concurrent changes may be included or not, as if they had happened before or
@@ -342,6 +351,7 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 			held[h.Res.Name] = h.Version
 		}
 	}
+	t.addPending(f.stream, held)
 	return held
 }
 

@@ -60,6 +60,10 @@ type Group struct {
 	// pendingRestores is the last known good of types without a table, by URL; see Revive.
 	pendingRestores map[string]*pendingRestore
 	holds           map[string]heldElsewhere // by type URL; nil for none
+	freeze          *Freeze                  // nil: it is not frozen
+	undone          *Undone                  // nil: no revision of it is undone
+	settle          *time.Timer              // see judgeUndone
+	settleBegan     time.Time                // zero: it does not run
 }
 
 func newGroup(c *Cache, key aggregation.Key, node *corev3.Node) *Group {
@@ -77,6 +81,10 @@ func (g *Group) Table(t *resource.Type) *Table {
 	g.adoptHeadLocked(table)
 	table.adoptLocked(g.pendingRestores[t.URL])
 	delete(g.pendingRestores, t.URL)
+	if g.heldLocked() {
+		table.closeLocked()
+		table.refuseLocked(g.undone)
+	}
 	table.guard() // other goroutines find it from now on
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })
@@ -271,7 +279,7 @@ func (g *Group) stopTimersLocked() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true
-	for _, t := range []*time.Timer{g.retire, g.hold, g.linger, g.guard} {
+	for _, t := range []*time.Timer{g.retire, g.hold, g.linger, g.guard, g.settle} {
 		if t != nil {
 			t.Stop()
 		}

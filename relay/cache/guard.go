@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/removals"
-	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -40,7 +39,7 @@ func (t *Table) evidenceLocked(by int, restored bool) removals.Evidence {
 // resources the stream had when u arrived, and missing are those that a full state omits. It
 // returns a mass removal that is news, whether it is held back or not; nil for none. t.mu must be
 // held.
-func (t *Table) guardLocked(by int, u Update, before int, missing []*table.Entry, kept *children) *MassRemoval {
+func (t *Table) guardLocked(by int, u Update, before int, missing []string, kept *children) *MassRemoval {
 	cfg, stream := &t.group.cache.cfg, &t.streams[by]
 	if u.Mirror { // the owner holds back for all nodes, including what was held back here before
 		stream.guard = removals.Hold{}
@@ -67,7 +66,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*table.Entry
 		return nil
 	}
 	mass := &MassRemoval{Group: t.group, Type: t.Type, Origin: cfg.Streams[by].Origin, Removals: len(gone), Of: before}
-	loss := removals.Loss{Removed: len(gone), Before: before, Now: t.store.Sum(by).Live}
+	loss := removals.Loss{Removed: len(gone), Before: before, Now: t.sentSumLocked(by).Live}
 	if cfg.MaxRemovalPercent <= 0 {
 		if !loss.Mass() {
 			return nil
@@ -119,17 +118,17 @@ func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) 
 }
 
 // removalsLocked returns the names that u would remove from a stream's content.
-func (t *Table) removalsLocked(by int, u Update, missing []*table.Entry) map[string]struct{} {
+func (t *Table) removalsLocked(by int, u Update, missing []string) map[string]struct{} {
 	gone := make(map[string]struct{})
 	for _, spelled := range u.Removed {
 		name := resource.Canonical(spelled)
-		if e := t.store.Get(name); e != nil && e.CopyFrom(by) != nil {
+		if res, _ := t.sentLocked(by, name); res != nil {
 			gone[name] = struct{}{}
 		}
 	}
-	for _, e := range missing {
-		if e.CopyFrom(by) != nil {
-			gone[e.Name] = struct{}{}
+	for _, name := range missing {
+		if res, _ := t.sentLocked(by, name); res != nil {
+			gone[name] = struct{}{}
 		}
 	}
 	return gone
@@ -144,21 +143,27 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 // removeLocked removes resources of a stream, or replaces them, except for what is kept for its
 // parents, if kept is not nil. It returns how many.
 func (t *Table) removeLocked(by int, names map[string]*resource.Resource, kept *children, woken map[*Subscription]struct{}) (removed int) {
-	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true}
+	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true, gate: t.streams[by].gate}
+	shown := t.store.Sum(by).Digest
 	for name, then := range names {
 		switch {
 		case kept != nil && kept.has(name):
 			t.keepLocked(by, name, then)
 			delete(names, name)
 		case then != nil:
-			change.put(then)
+			change.accept(then)
 		default:
-			change.drop(t.store.Get(name))
-			t.noteRemovedLocked(by, name)
+			change.lose(name)
+			if t.shownLocked(by, name) == nil {
+				t.noteRemovedLocked(by, name)
+			}
 		}
 	}
-	if len(names) > 0 {
-		t.streams[by].version = "" // the present content was never sent with one
+	if version := t.streams[by].version; len(names) > 0 {
+		t.streams[by].forgetVersion() // the present content was never sent with one
+		if t.store.Sum(by).Digest == shown {
+			t.streams[by].version = version
+		}
 	}
 	t.fed.Changes += t.store.Gen() + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseReleased, "")

@@ -19,6 +19,8 @@ const (
 	CauseExpired  Cause = "expired"  // TTLs expired (F5)
 	CauseKept     Cause = "kept"     // it was removed, and is kept for what refers to it (K16)
 	CauseReleased Cause = "released" // removals that were held back were applied (K16)
+	CauseUnfrozen Cause = "unfrozen" // what was held back while the key was frozen was applied
+	CauseUndone   Cause = "undone"   // an operator undid a revision
 )
 
 // Past summarizes a table after one update.
@@ -70,6 +72,7 @@ type past struct {
 	gen                              uint64
 	added, changed, removed, present uint32
 	source, server                   string
+	by                               uint8 // the stream
 }
 
 // history is a ring of the newest updates of a table that changed something.
@@ -92,9 +95,9 @@ func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server str
 	p := past{
 		at: at.UnixMilli(), cause: cause, digest: digest, version: t.wildOriginVersionLocked(), all: t.store.All(), gen: t.store.Gen(),
 		added: u.added, changed: u.changed, removed: u.removed, present: uint32(t.store.Live()), source: t.streams[u.by].source, server: server,
-		origin: u.version,
+		origin: u.version, by: uint8(u.by),
 	}
-	h, hasContents := &t.history, t.keeps && hasContents(u.edits)
+	h, hasContents := &t.history, t.keeps && (hasContents(u.edits) || u.added > namesPerUpdate && int(u.added) < t.store.Live())
 	if last := h.newest(); last != nil && cause == CauseRestored && last.cause == cause && !hasContents {
 		p.added, p.changed, p.removed = p.added+last.added, p.changed+last.changed, p.removed+last.removed
 		p.number, p.names, p.contents = last.number, last.names, last.contents

@@ -152,7 +152,7 @@ func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *Mass
 	if len(gone) == 0 {
 		return 0, nil
 	}
-	t.streams[by].version = "" // the content is not what the control plane sent
+	t.streams[by].forgetVersion() // the content is not what the control plane sent
 	t.fed.Changes += t.store.Gen() + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseKept, "")
 	if whole && t.holdBackLocked(by, gone, true) {

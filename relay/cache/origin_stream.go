@@ -85,13 +85,13 @@ type typeStreamState struct {
 	// assumed are canonical names that count as absent without an answer; see assumed.go.
 	assumed map[string]struct{}
 
-	guard    removals.Hold          // removals of its copies that are held back (K16)
-	removed  map[string]time.Time   // when resources were removed, by canonical name; see noteRemovedLocked
-	unjudged time.Time              // when the first complete set arrived, if nothing could be compared with it
-	version  string                 // version_info, while the content is exactly what a SotW control plane sent (D7)
-	system   resource.SystemVersion // the newest of a delta control plane, whether or not the content still matches
-	source   string                 // the control_plane.identifier (K7)
-	speaker  speaker                // the sender of that
+	guard    removals.Hold        // removals of its copies that are held back (K16)
+	removed  map[string]time.Time // when resources were removed, by canonical name; see noteRemovedLocked
+	unjudged time.Time            // when the first complete set arrived, if nothing could be compared with it
+	source   string               // the control_plane.identifier (K7)
+	speaker  speaker              // the sender of that
+	versions                      // of what clients see
+	gate     *streamGate          // nil: open
 }
 
 // speaker is the sender of answers: a server of the control plane, or a node that passes on what

@@ -107,6 +107,9 @@ func (g *Group) lingers() time.Duration {
 func (u *updateTxn) setUncacheable(res *resource.Resource) {
 	t := u.table
 	hidden := table.State{Copy: table.Copy{Stream: u.by}, Denied: true}
+	if u.gate != nil {
+		u.gate.End(res.Key)
+	}
 	if e := t.store.Get(res.Key); e == nil || e.Res == nil && !e.Denied {
 		u.set(res.Key, hidden)
 	} else {

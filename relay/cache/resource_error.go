@@ -17,6 +17,9 @@ func (u *updateTxn) refuse(a resource.About) (kept bool) {
 	case a.Code == resource.CodeNotFound:
 		u.remove(a.Name)
 	case a.Code == resource.CodePermissionDenied:
+		if u.gate != nil {
+			u.gate.End(name) // a refusal is about security, and passes
+		}
 		if e := u.table.store.Get(name); e != nil {
 			u.leave(e, table.State{Copy: table.Copy{Stream: u.by}, Denied: true})
 		}
@@ -30,12 +33,15 @@ func (u *updateTxn) refuse(a resource.About) (kept bool) {
 func (u *updateTxn) noteErrors(said Update) {
 	t := u.table
 	for _, a := range said.Errors {
-		if a.Code == resource.CodeNotFound && t.streams[u.by].guard.Has(resource.Canonical(a.Name)) {
+		if a.Code == resource.CodeNotFound && (t.streams[u.by].guard.Has(resource.Canonical(a.Name)) || u.removalPends(a.Name)) {
 			continue // clients drop the resource when they receive that (K16)
 		}
 		t.noteErrorLocked(notes.NewProblem(a, u.by, notes.Error), u.woken)
 	}
 	for _, a := range said.RemovedNames {
+		if u.removalPends(a.Name) {
+			continue
+		}
 		t.noteErrorLocked(notes.NewProblem(a, u.by, notes.Removal), u.woken)
 	}
 	if len(said.Extra) == 0 {

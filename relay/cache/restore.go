@@ -185,6 +185,9 @@ func (t *Table) restoreWildcardLocked() {
 		t.streams[stream].claims++
 	}
 	t.demand.Presume(t.demand.Wildcard())
+	if g := t.streams[stream].gate; g != nil {
+		g.fresh = false
+	}
 	t.streams[stream].confidence.RestoredFrom(r.snapshot.AsOf)
 	t.compareRestoredLocked(stream)
 	t.settleRestoredLocked(stream)

@@ -239,13 +239,22 @@ func (t *Table) forgottenLocked(name string) {
 func (t *Table) emptyLocked(e *table.Entry) {
 	for _, h := range e.Copies() {
 		t.streams[h.Stream].guard.Release(e.Name)
+		if g := t.streams[h.Stream].gate; g != nil {
+			g.End(e.Name)
+		}
 	}
 	t.store.Empty(e)
 }
 
 // bytesLocked estimates the memory of the content and the interest.
 func (t *Table) bytesLocked() int64 {
-	return t.store.Bytes() + t.demand.Bytes() + t.notes.Bytes() + t.errored.Bytes() + t.pastBytes.Load()
+	n := t.store.Bytes() + t.demand.Bytes() + t.notes.Bytes() + t.errored.Bytes() + t.pastBytes.Load()
+	for i := range t.streams {
+		if g := t.streams[i].gate; g != nil {
+			n += g.Bytes()
+		}
+	}
+	return n
 }
 
 const (

@@ -102,7 +102,7 @@ func (t *Table) expireTTLsLocked(now time.Time, woken map[*Subscription]struct{}
 				continue
 			}
 			t.fed.Expired++
-			t.streams[h.Stream].version = "" // the content is no longer what the control plane sent
+			t.streams[h.Stream].forgetVersion() // the content is no longer what the control plane sent
 			u := updateTxn{table: t, by: h.Stream, first: all.first, woken: woken}
 			u.drop(l.Entry)
 			all.by = h.Stream

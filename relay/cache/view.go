@@ -117,7 +117,7 @@ func (t *Table) Differ(w *Watcher, from, to *View, inFlight bool) *Names {
 	}
 	var names []string
 	for _, name := range from.Names().With(to.Names()).list() {
-		if t.shownLocked(s, from, name) != t.shownLocked(s, to, name) || inFlight && t.existsLocked(from, name) && !t.existsLocked(to, name) {
+		if t.seenInLocked(s, from, name) != t.seenInLocked(s, to, name) || inFlight && t.existsLocked(from, name) && !t.existsLocked(to, name) {
 			names = append(names, name)
 		}
 	}
@@ -129,8 +129,8 @@ func (t *Table) existsLocked(v *View, name string) bool {
 	return e != nil && e.Res != nil
 }
 
-// shownLocked returns the resource of a canonical name that s sees in a view; nil if it sees none.
-func (t *Table) shownLocked(s *Subscription, v *View, name string) *resource.Resource {
+// seenInLocked returns the resource of a canonical name that s sees in a view; nil if it sees none.
+func (t *Table) seenInLocked(s *Subscription, v *View, name string) *resource.Resource {
 	if e := t.entryLocked(v, name); e != nil && s.seesNowLocked(e) {
 		return e.Res
 	}

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"xdsrelay/relay/ops"
+)
+
+// rolloutPages are the questions about what clients see of what control planes send.
+func (t Tier) rolloutPages() []page {
+	return []page{
+		{apiPath + "rollout", "", "the keys of this node that are frozen or undone, or the state of one key: what is held back, since when, and why", answerKey(true, func(key string) (any, error) { return t.Rollout.Status(key) }), []string{ops.ParamKey}},
+		{apiPath + "rollout/history", apiPath + "rollout/history?key=NAME", "the last revisions of a key on this node", answerKey(false, func(key string) (any, error) { return t.Rollout.History(key) }), []string{ops.ParamKey}},
+		{apiPath + "rollout/diff", apiPath + "rollout/diff?key=NAME", "what is held back of a key on this node: fields without secrets", answerKey(false, func(key string) (any, error) { return t.Rollout.Diff(key) }), []string{ops.ParamKey}},
+	}
+}
+
+// answerKey answers a question about a key; optional says that it may be about all keys.
+func answerKey(optional bool, ask func(key string) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		key := r.URL.Query().Get(ops.ParamKey)
+		if key == "" && !optional {
+			apiError(w, http.StatusBadRequest, errors.New("the parameter key is missing: expected ?key=KEY"))
+			return
+		}
+		answer, err := ask(key)
+		if err != nil {
+			apiError(w, http.StatusNotFound, errors.New("this node has no key "+strconv.Quote(key)))
+			return
+		}
+		writeJSON(w, http.StatusOK, answer)
+	}
+}
+
+// rolloutOrders are the orders about what clients see.
+func (cfg Config) rolloutOrders() []order {
+	return []order{
+		{"/rollout/freeze", cfg.rolloutOrder(ops.OrderFreeze), []string{ops.ParamKey, ops.ParamAll, ops.ParamReason}},
+		{"/rollout/unfreeze", cfg.rolloutOrder(ops.OrderUnfreeze), []string{ops.ParamKey, ops.ParamAll}},
+		{"/rollout/undo", cfg.rolloutOrder(ops.OrderUndo), []string{ops.ParamKey, ops.ParamReason}},
+	}
+}
+
+// rolloutOrder carries an order out.
+func (cfg Config) rolloutOrder(do string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := r.URL.Query()
+		all := false
+		if text := v.Get(ops.ParamAll); text != "" {
+			var err error
+			if all, err = strconv.ParseBool(text); err != nil {
+				apiError(w, http.StatusBadRequest, errors.New("all: got "+strconv.Quote(text)+", expected true or false"))
+				return
+			}
+		}
+		o := ops.RolloutOrder{Do: do, Key: v.Get(ops.ParamKey), Reason: v.Get(ops.ParamReason), By: cfg.Access.identity(r)}
+		if err := o.Check(all); err != nil {
+			apiError(w, http.StatusBadRequest, err)
+			return
+		}
+		done, err := cfg.Tier.Rollout.Order(r.Context(), o)
+		switch {
+		case errors.Is(err, ops.ErrUnknownKey):
+			apiError(w, http.StatusNotFound, errors.New("this node has no key "+strconv.Quote(o.Key)))
+		case err != nil:
+			apiError(w, http.StatusConflict, err)
+		default:
+			writeJSON(w, http.StatusOK, done)
+		}
+	}
+}

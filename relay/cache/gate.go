@@ -1,0 +1,265 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/cache/gate"
+	"xdsrelay/relay/resource"
+)
+
+// While a key is held, its gates hold back what the control plane changes: listeners, scoped routes,
+// routes, clusters, extensions and runtimes stay as clients see them. Endpoints and secrets pass, as
+// does what must not wait: see passesLocked. The removal guard (K16) judges an answer first: what it
+// holds back is not pending. An open key has no gates, at the cost of a nil check.
+
+// gated are the types whose changes are held back.
+var gated = map[string]bool{
+	resource.ListenerURL: true, resource.ScopedRouteURL: true, resource.RouteURL: true,
+	resource.ClusterURL: true, resource.ExtensionURL: true, resource.RuntimeURL: true,
+}
+
+// streamGate is the gate of a stream and type.
+type streamGate struct {
+	gate.Gate
+	sent versions // of what the control plane has sent
+	// fresh says that nothing is known of the wildcard set: its first members pass.
+	fresh bool
+	// parks says that the type has endpoint sets, of which only those are held back that would lose
+	// all endpoints while the removal of their cluster is pending.
+	parks bool
+}
+
+// closeLocked gives each stream of the table a gate, unless its type is not held back.
+func (t *Table) closeLocked() {
+	parks := t.Type.URL == resource.EndpointURL || t.Type.URL == resource.LbEndpointURL
+	if !gated[t.Type.URL] && !parks || t.group.private {
+		return
+	}
+	for i := range t.streams {
+		stream := &t.streams[i]
+		if stream.gate == nil {
+			stream.gate = &streamGate{sent: stream.versions, fresh: t.freshLocked(), parks: parks}
+		}
+	}
+}
+
+// rebase records that clients see another resource of a stream, nil for none.
+func (l *typeStreamState) rebase(name string, stable *resource.Resource) {
+	if l.gate != nil {
+		l.gate.Rebase(name, stable)
+	}
+}
+
+// forgetVersion records that the content of a stream is not what the control plane sent with a
+// version.
+func (l *typeStreamState) forgetVersion() {
+	l.version = ""
+	if l.gate != nil {
+		l.gate.sent.version = ""
+	}
+}
+
+// freshLocked reports whether nothing is known of the wildcard set.
+func (t *Table) freshLocked() bool {
+	_, members := t.store.Wildcard()
+	return members == 0 && !t.demand.WildcardAnswered()
+}
+
+// accept makes res what the stream's control plane has sent: clients see it, unless it is held back.
+func (u *updateTxn) accept(res *resource.Resource) {
+	if u.gate == nil || !u.holdBack(res.Key, res) {
+		u.put(res)
+	}
+}
+
+// holdBack makes what the control plane has sent for a canonical name pending, nil for a removal. It
+// reports false if clients see it at once; nothing is pending for the name then.
+func (u *updateTxn) holdBack(name string, sent *resource.Resource) bool {
+	t, stream := u.table, &u.table.streams[u.by]
+	stable := t.shownLocked(u.by, name)
+	_, pending := u.gate.Get(name)
+	switch {
+	case sent == nil && stable == nil && pending: // clients never saw it
+		u.gate.End(name)
+		return true
+	case sent == nil && stable == nil, t.passesLocked(u.by, name, sent, stable):
+		u.gate.End(name)
+		return false
+	case sent != nil && stable != nil && stable.SameContent(sent): // also where it returns to that
+		u.gate.End(name)
+		return false
+	}
+	u.gate.Hold(name, sent, stable)
+	if sent != nil {
+		stream.guard.Release(name)
+		delete(stream.removed, name)
+	}
+	delete(stream.assumed, name)
+	return true
+}
+
+// shownLocked returns the resource of a stream that clients may see by a canonical name.
+func (t *Table) shownLocked(by int, name string) *resource.Resource {
+	if e := t.store.Get(name); e != nil {
+		if c := e.CopyFrom(by); c != nil {
+			return c.Res
+		}
+	}
+	return nil
+}
+
+// passesLocked reports whether clients see at once what a control plane has sent for a name, nil for a
+// removal: what has or had a TTL, and what has aliases or belongs to a collection; a name that a client
+// waits for, and that nobody has (K13); and of endpoint sets everything but the loss of all endpoints.
+func (t *Table) passesLocked(by int, name string, sent, stable *resource.Resource) bool {
+	stream := &t.streams[by]
+	if stream.gate.parks {
+		return sent != nil && !sent.Hollow() || stable == nil || stable.Hollow() || !t.parkedLocked(name)
+	}
+	if t.globWantedLocked(name) {
+		return true
+	}
+	for _, r := range []*resource.Resource{sent, stable} {
+		if r != nil && (r.TTL > 0 || len(r.Aliases) > 0) {
+			return true
+		}
+	}
+	e := t.store.Get(name)
+	if e != nil && e.TTLState != nil {
+		return true
+	}
+	if sent == nil || e != nil && e.Res != nil {
+		return false
+	}
+	w := t.demand.Get(name)
+	return w != nil && w.Stream() == by || stream.gate.fresh
+}
+
+// parkedLocked reports whether stable clients still need an endpoint set: the removal of its cluster,
+// or a change of the cluster's endpoint set, is pending.
+func (t *Table) parkedLocked(name string) (parked bool) {
+	clusters := t.group.lookup(resource.TypeOf(resource.ClusterURL))
+	if clusters == nil {
+		return false
+	}
+	clusters.mu.RLock()
+	defer clusters.mu.RUnlock()
+	for i := range clusters.streams {
+		if g := clusters.streams[i].gate; g != nil {
+			for _, c := range g.All() {
+				if c.Stable != nil && c.Stable.Endpoints == name && (c.Sent == nil || c.Sent.Endpoints != name) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// releaseGatesLocked opens the gates of the table: what is pending becomes what clients see, as one
+// update.
+func (t *Table) releaseGatesLocked(now time.Time, cause Cause) (changed int) {
+	for by := range t.streams {
+		stream := &t.streams[by]
+		g := stream.gate
+		if g == nil {
+			continue
+		}
+		stream.gate = nil
+		change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, version: g.sent.version, held: true}
+		for name, c := range g.All() {
+			if c.Sent != nil {
+				change.put(c.Sent)
+			} else if e := t.store.Get(name); e != nil {
+				change.drop(e)
+				t.noteRemovedLocked(by, name)
+			}
+		}
+		if g.Len() == 0 {
+			continue
+		}
+		stream.versions = g.sent
+		n := int(t.store.Gen() + 1 - change.first)
+		t.fed.Changes += uint64(n)
+		t.recordLocked(&change, now, cause, "")
+		t.rememberUpdateLocked(&Update{Type: t.Type, Version: g.sent.version}, now, n, t.woken)
+		changed += n
+	}
+	return changed
+}
+
+// endPendingLocked forgets what is pending for a name that no stream is asked for any more.
+func (t *Table) endPendingLocked(name string) {
+	for by := range t.streams {
+		g := t.streams[by].gate
+		if g == nil {
+			continue
+		}
+		if c, pending := g.Get(name); pending && c.Stable == nil && !t.coveredLocked(by, name, nil) {
+			if c.Sent != nil {
+				t.demand.Release(by, name, c.Sent.Name, by == t.demand.Wildcard().Stream())
+			}
+			g.End(name)
+			t.streams[by].guard.Release(name)
+		}
+	}
+}
+
+// endAllPendingLocked is endPendingLocked for all names, once the demand for the wildcard has ended.
+func (t *Table) endAllPendingLocked() {
+	for by := range t.streams {
+		if g := t.streams[by].gate; g != nil {
+			g.fresh = true
+			for name := range g.All() {
+				t.endPendingLocked(name)
+			}
+		}
+	}
+}
+
+// addPending replaces the versions of what clients see by those of what the control plane has sent.
+func (t *Table) addPending(by int, held map[string]string) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	g := t.streams[by].gate
+	if g == nil {
+		return
+	}
+	for name, c := range g.All() {
+		if c.Stable != nil {
+			delete(held, c.Stable.Name)
+		}
+		if c.Sent != nil && c.Sent.Version != "" && !t.streams[by].guard.Has(name) {
+			held[c.Sent.Name] = c.Sent.Version
+		}
+	}
+}
+
+// removalPends reports whether the removal of a name is held back.
+func (u *updateTxn) removalPends(spelled string) bool {
+	if u.gate == nil {
+		return false
+	}
+	c, pending := u.gate.Get(resource.Canonical(spelled))
+	return pending && c.Sent == nil
+}
+
+// gates checks what the gates of a table maintain incrementally.
+func (c *checker) gates() {
+	t := c.table
+	for by := range t.streams {
+		g := t.streams[by].gate
+		if g == nil {
+			continue
+		}
+		c.wrong = append(c.wrong, g.Check()...)
+		for name, change := range g.All() {
+			if now := t.shownLocked(by, name); now != change.Stable && (now == nil || change.Stable == nil || !now.SameContent(change.Stable)) {
+				c.complain("the pending change of %q is compared with what clients do not see", name)
+			}
+			if change.Stable == nil && !t.coveredLocked(by, name, nil) {
+				c.complain("a change of %q is pending, and no client asks for it", name)
+			}
+		}
+	}
+}

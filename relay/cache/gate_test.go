@@ -1,0 +1,202 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+var routes = resource.TypeOf(resource.RouteURL)
+
+// full applies a full-state answer with a version.
+func (w *world) full(typ *resource.Type, version string, rs ...*resource.Resource) int {
+	return w.feed.Apply(Update{Type: typ, Resources: rs, Full: true, Version: version})
+}
+
+// gets fails unless a client is sent exactly this: names, and after a minus removed ones.
+func (c *client) gets(t *testing.T, what string, want ...string) Changes {
+	t.Helper()
+	got := c.ask(t, Query{})
+	if names := said(got); !slices.Equal(names, want) {
+		t.Errorf("%s: a client is sent %q, expected %q", what, names, want)
+	}
+	return got
+}
+
+// TestFrozen: Sum, K12: while a key is frozen, clients see nothing of what the control plane changes,
+// and keep its old version; what it sends next is compared with what it has sent. One update brings
+// all of it, with the newest version (D7).
+func TestFrozen(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true)
+	w.full(clusters, "1", res("a", "1"), res("b", "1"), res("c", "1"))
+	c.gets(t, "before", "a", "b", "c")
+	w.cache.Freeze(w.group.Key, Freeze{Reason: "test"})
+	if n := w.full(clusters, "2", res("a", "2"), res("b", "1"), res("d", "1")); n != 0 {
+		t.Errorf("%d changes", n)
+	}
+	c.gets(t, "frozen")
+	late := w.client(clusters, true)
+	if got := late.gets(t, "new while it is frozen", "a", "b", "c"); got.Version != "1" || string(got.Resources[0].Body) != "1" {
+		t.Errorf("version %s, %s", got.Version, got.Resources[0].Body)
+	}
+	held := w.feed.Held(clusters)
+	if len(held) != 3 || held["a"] != res("a", "2").Version || held["b"] != res("b", "1").Version || held["d"] == "" {
+		t.Errorf("the versions for a new stream are %v (C8)", held)
+	}
+	if p := w.group.Pending(); len(p) != 1 || p[0].Added != 1 || p[0].Changed != 1 || p[0].Removed != 1 || !slices.Equal(p[0].Names, []string{"a", "c", "d"}) {
+		t.Errorf("%+v is pending", p)
+	}
+	w.full(clusters, "3", res("a", "2"), res("b", "1")) // d never existed for clients
+	c.gets(t, "frozen")
+	w.full(clusters, "4", res("a", "2"), res("b", "1"), res("d", "1"))
+	w.cache.Check()
+	if n := w.cache.Unfreeze(w.group.Key); n != 3 {
+		t.Errorf("%d changes", n)
+	}
+	got := c.ask(t, Query{})
+	names := said(got)
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"-c", "a", "d"}) || got.Version != "4" {
+		t.Errorf("unfrozen: %q, version %s", names, got.Version)
+	}
+	if w.full(clusters, "5", res("a", "3"), res("b", "1"), res("d", "1")) != 1 {
+		t.Error("it is still frozen")
+	}
+	c.gets(t, "later", "a")
+}
+
+// TestFrozenReturns: a control plane that returns to what clients see leaves nothing pending, and
+// clients keep the version.
+func TestFrozenReturns(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true)
+	w.full(clusters, "1", res("a", "1"), res("b", "1"))
+	c.gets(t, "before", "a", "b")
+	w.cache.FreezeAll(Freeze{Reason: "test"})
+	w.full(clusters, "2", res("a", "2"))
+	w.full(clusters, "3", res("a", "1"), res("b", "1"))
+	if p := w.group.Pending(); len(p) != 0 {
+		t.Errorf("%v is pending", p)
+	}
+	if n := w.cache.UnfreezeAll(); n != 0 {
+		t.Errorf("%d changes", n)
+	}
+	if got := c.gets(t, "unfrozen"); got.Version != "1" {
+		t.Errorf("version %s", got.Version)
+	}
+}
+
+// TestFrozenPasses: ROLLOUT 3: while a key is frozen, endpoints, heartbeats and resources with a TTL
+// pass, as do refusals (K8), aliases, and names that a client waits for (K13). Members of the
+// wildcard set do not.
+func TestFrozenPasses(t *testing.T) {
+	w := start(t, Config{})
+	all, eds, rds := w.client(clusters, true), w.client(endpoints, false, "e"), w.client(routes, false, "r", "new")
+	w.full(clusters, "1", res("a", "1"), res("b", "1"))
+	w.apply(endpoints, res("e", "1"))
+	w.apply(routes, res("r", "1"))
+	all.gets(t, "before", "a", "b")
+	eds.gets(t, "before", "e")
+	rds.gets(t, "before", "r")
+	w.cache.Freeze(w.group.Key, Freeze{})
+	w.apply(endpoints, res("e", "2"))
+	eds.gets(t, "endpoints", "e")
+	w.apply(routes, res("r", "2"), res("new", "1"))
+	rds.gets(t, "a route that nobody had", "new")
+	w.apply(routes, res("new", "2"))
+	rds.gets(t, "its change")
+	w.apply(clusters, res("c", "1"))
+	all.gets(t, "a new member")
+	ttl := resource.New(resource.Resource{Name: "t", Body: []byte("1"), TTL: 1e12})
+	w.apply(clusters, ttl)
+	all.gets(t, "with a TTL", "t")
+	w.apply(clusters, aliased("d", "1", "d2"))
+	all.gets(t, "with an alias", "d")
+	w.feed.Apply(Update{Type: clusters, Errors: []resource.About{{Name: "b", Code: resource.CodePermissionDenied}}})
+	if e := w.group.Table(clusters); e.store.Get("b").Res != nil {
+		t.Error("a refused cluster is shown")
+	}
+	w.feed.Apply(Update{Type: clusters, Errors: []resource.About{{Name: "a", Code: resource.CodeNotFound}}})
+	if got := all.ask(t, Query{}); slices.Contains(said(got), "-a") || len(got.Errors) > 1 {
+		t.Errorf("%q, %q", said(got), got.Errors)
+	}
+	onDemand := w.client(clusters, false, "late")
+	w.apply(clusters, res("late", "1"))
+	onDemand.gets(t, "on demand (E7)", "late")
+}
+
+// TestFrozenUnknown: ROLLOUT 4.8: with nothing known at all, the control plane's state passes; its next
+// one does not.
+func TestFrozenUnknown(t *testing.T) {
+	w := start(t, Config{})
+	w.cache.FreezeAll(Freeze{})
+	c := w.client(clusters, true)
+	w.full(clusters, "1", res("a", "1"), res("b", "1"))
+	c.gets(t, "first", "a", "b")
+	w.full(clusters, "2", res("a", "1"), res("c", "1"))
+	c.gets(t, "second")
+	if p := w.group.Pending(); len(p) != 1 || p[0].Added != 1 || p[0].Removed != 1 {
+		t.Errorf("%+v is pending", p)
+	}
+}
+
+// TestFrozenGuard: K16: the removal guard judges first. Removals that it holds back are not
+// pending, and become pending once they are approved.
+func TestFrozenGuard(t *testing.T) {
+	w := start(t, Config{MaxRemovalPercent: 50})
+	c := w.client(clusters, true)
+	w.full(clusters, "1", res2("a", "b", "c", "d")...)
+	c.gets(t, "before", "a", "b", "c", "d")
+	w.cache.Freeze(w.group.Key, Freeze{})
+	w.full(clusters, "2", append(res2("b", "c", "d"), res("e", "1"))...) // a is removed, e is new
+	w.full(clusters, "3", res("e", "1"))                                 // three of four that it had
+	pending := func(what string, added, removed int) {
+		t.Helper()
+		p := w.group.Pending()
+		if len(p) != 1 || p[0].Added != added || p[0].Removed != removed {
+			t.Errorf("%s: %+v is pending", what, p)
+		}
+	}
+	pending("guarded", 1, 1)
+	if held := w.group.Table(clusters).streams[0].guard.Len(); held != 3 {
+		t.Errorf("the guard holds %d removals back", held)
+	}
+	c.gets(t, "guarded")
+	w.group.Release()
+	pending("approved", 1, 4)
+	c.gets(t, "approved")
+	w.cache.Unfreeze(w.group.Key)
+	if got := said(c.ask(t, Query{})); len(got) != 5 {
+		t.Errorf("unfrozen: %q", got)
+	}
+}
+
+// TestFrozenInterest: what is pending ends with the demand for it.
+func TestFrozenInterest(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		other := w.client(routes, false, "r")
+		w.feed.TakeDemand(true, true)
+		w.full(clusters, "1", res("a", "1"))
+		w.apply(routes, res("r", "1"))
+		w.cache.Freeze(w.group.Key, Freeze{})
+		w.full(clusters, "2", res("b", "1"))
+		w.apply(routes, res("r", "2"))
+		if p := w.group.Pending(); len(p) != 2 {
+			t.Errorf("%v is pending", p)
+		}
+		c.table.Leave(&c.w)
+		other.table.Leave(&other.w)
+		pass(2 * time.Minute)
+		if p := w.group.Pending(); len(p) != 0 {
+			t.Errorf("%v is pending", p)
+		}
+		c = w.client(clusters, true)
+		w.feed.TakeDemand(true, true)
+		w.full(clusters, "3", res("b", "1"))
+		c.gets(t, "new", "b")
+	})
+}

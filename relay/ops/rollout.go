@@ -1,0 +1,222 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/cache/gate"
+)
+
+// RolloutKey is what a key's clients see of what its control plane sends.
+type RolloutKey struct {
+	Key string `json:"key"`
+	// State is open, frozen or undone.
+	State string `json:"state"`
+	// Stable is the revision that clients have; empty if it is not known.
+	Stable string `json:"stable,omitempty"`
+	// Freeze and Undone are the orders because of which changes are held back.
+	Freeze *cache.Freeze `json:"freeze,omitempty"`
+	Undone *cache.Undone `json:"undone,omitempty"`
+	// Pending is what is held back, by type.
+	Pending []RolloutPending `json:"pending"`
+}
+
+// RolloutRefused is what a control plane had sent for a name, and was undone.
+type RolloutRefused = cache.Refused
+
+// RolloutPending is what is held back of a type.
+type RolloutPending struct {
+	Name string `json:"type"`
+	cache.Pending
+}
+
+// Rollout are the keys of a node that are held, or the one that was asked for.
+type Rollout struct {
+	Node string `json:"node"`
+	// All is the order that freezes all keys.
+	All  *cache.Freeze `json:"all,omitempty"`
+	Keys []RolloutKey  `json:"keys"`
+}
+
+// RolloutHistory are the revisions of a key that a node remembers, the newest first.
+type RolloutHistory struct {
+	Key       string            `json:"key"`
+	Node      string            `json:"node"`
+	Revisions []RolloutRevision `json:"revisions"`
+}
+
+// RolloutRevision is what changed of a key at about one time.
+type RolloutRevision struct {
+	ID    string        `json:"id,omitempty"`
+	At    time.Time     `json:"at"`
+	Cause cache.Cause   `json:"cause"`
+	Types []RolloutType `json:"types"`
+	// NotUndoable says why the revision cannot be undone; empty if it can.
+	NotUndoable string `json:"not_undoable,omitempty"`
+}
+
+// RolloutType is what a revision changed of a type.
+type RolloutType struct {
+	Name string `json:"type"`
+	cache.RevisionType
+}
+
+// RolloutDiff is how what the control plane has sent differs from what clients of a key see.
+type RolloutDiff struct {
+	Key   string            `json:"key"`
+	Node  string            `json:"node"`
+	Types []RolloutTypeDiff `json:"types"`
+}
+
+// RolloutTypeDiff is how the resources of a type differ.
+type RolloutTypeDiff struct {
+	URL       string         `json:"type_url"`
+	Name      string         `json:"type"`
+	Resources []ResourceDiff `json:"resources"`
+	Omitted   int            `json:"resources_omitted,omitempty"`
+}
+
+// RolloutOrdered is what became of an order about what clients see.
+type RolloutOrdered struct {
+	Order string `json:"order"`
+	Node  string `json:"node"`
+	// Key is empty for all keys.
+	Key string `json:"key,omitempty"`
+	// Changes is how many resources changed for clients.
+	Changes int `json:"changes"`
+	// Revisions were undone, the newest first.
+	Revisions []string `json:"revisions,omitempty"`
+	// Note is what the operator has to know besides; may be empty.
+	Note string `json:"note,omitempty"`
+}
+
+// The orders about what clients see.
+const (
+	OrderFreeze   = "freeze"
+	OrderUnfreeze = "unfreeze"
+	OrderUndo     = "undo"
+)
+
+// RolloutOrder is an order about what clients see.
+type RolloutOrder struct {
+	Do     string
+	Key    string // empty for all keys
+	Reason string
+	By     string // for the status and the log
+}
+
+// ParamReason is the parameter with the reason of an order.
+const ParamReason = "reason"
+
+// maxReason bounds the reason of an order, in bytes.
+const maxReason = 500
+
+// ErrRolloutTier refuses orders about what clients see in a tier.
+var ErrRolloutTier = errors.New("this node belongs to a tier (tier.redis or tier.nodes), and an order would hold on this node alone: freeze, unfreeze and undo work on a node without a tier only; nothing was changed")
+
+// Check returns what is wrong with an order.
+func (o *RolloutOrder) Check(all bool) error {
+	o.Reason = strings.TrimSpace(o.Reason)
+	switch {
+	case o.Key == "" && !all:
+		return errors.New("the parameter key is missing: expected ?key=KEY, or all=true")
+	case o.Key != "" && all:
+		return errors.New("got key and all: expected one of them")
+	case all && o.Do == OrderUndo:
+		return errors.New("undo is about one key: expected ?key=KEY")
+	case o.Reason == "" && o.Do != OrderUnfreeze:
+		return errors.New("the parameter reason is missing: it is shown to others who wonder why clients get no changes")
+	case len(o.Reason) > maxReason:
+		return errors.New("the reason is too long: expected at most 500 bytes")
+	}
+	return nil
+}
+
+// RolloutStatus describes a key, or with "" all keys that are held.
+func (l Local) RolloutStatus(key string, orders cache.Orders) (Rollout, error) {
+	out := Rollout{Node: l.Node, All: orders.All, Keys: []RolloutKey{}}
+	for _, g := range l.Groups() {
+		state, freeze, undone := g.Gate()
+		if key != "" && string(g.Key) != key || key == "" && state == gate.Open {
+			continue
+		}
+		one := RolloutKey{Key: string(g.Key), State: state.String(), Freeze: freeze, Undone: undone, Pending: []RolloutPending{}}
+		if all := g.Revisions(); len(all) > 0 {
+			one.Stable = all[0].ID
+		}
+		for _, p := range g.Pending() {
+			one.Pending = append(one.Pending, RolloutPending{ShortName(p.TypeURL), p})
+		}
+		out.Keys = append(out.Keys, one)
+	}
+	known := func(key string) bool {
+		return slices.ContainsFunc(out.Keys, func(k RolloutKey) bool { return k.Key == key })
+	}
+	for k, f := range orders.Keys { // keys without clients
+		if name := string(k); !known(name) && (key == "" || key == name) {
+			out.Keys = append(out.Keys, RolloutKey{Key: name, State: gate.Frozen.String(), Freeze: f, Undone: orders.Undone[k], Pending: []RolloutPending{}})
+		}
+	}
+	for k, u := range orders.Undone {
+		if name := string(k); !known(name) && (key == "" || key == name) {
+			out.Keys = append(out.Keys, RolloutKey{Key: name, State: gate.Undone.String(), Undone: u, Pending: []RolloutPending{}})
+		}
+	}
+	slices.SortFunc(out.Keys, func(a, b RolloutKey) int { return strings.Compare(a.Key, b.Key) })
+	if key != "" && len(out.Keys) == 0 {
+		return out, ErrUnknownKey
+	}
+	return out, nil
+}
+
+// RolloutHistory returns the revisions of a key.
+func (l Local) RolloutHistory(key string) (RolloutHistory, error) {
+	out := RolloutHistory{Key: key, Node: l.Node, Revisions: []RolloutRevision{}}
+	g := l.group(key)
+	if g == nil {
+		return out, ErrUnknownKey
+	}
+	for _, r := range g.Revisions() {
+		one := RolloutRevision{ID: r.ID, At: r.At, Cause: r.Cause, NotUndoable: r.NotUndoable, Types: []RolloutType{}}
+		for _, t := range r.Types {
+			one.Types = append(one.Types, RolloutType{ShortName(t.TypeURL), t})
+		}
+		out.Revisions = append(out.Revisions, one)
+	}
+	return out, nil
+}
+
+// RolloutDiff compares what clients of a key see with what its control plane has sent.
+func (l Local) RolloutDiff(key string) (RolloutDiff, error) {
+	out := RolloutDiff{Key: key, Node: l.Node, Types: []RolloutTypeDiff{}}
+	g := l.group(key)
+	if g == nil {
+		return out, ErrUnknownKey
+	}
+	left := budget{resources: mostChangedResources, fields: mostFieldsOfAll, bytes: mostComparedBytes}
+	for _, held := range g.HeldChanges() {
+		t := RolloutTypeDiff{URL: held.Type.URL, Name: ShortName(held.Type.URL), Resources: []ResourceDiff{}}
+		for i := range held.Changes {
+			if left.resources == 0 {
+				t.Omitted = len(held.Changes) - i
+				break
+			}
+			left.resources--
+			t.Resources = append(t.Resources, left.diff(&held.Changes[i]))
+		}
+		out.Types = append(out.Types, t)
+	}
+	return out, nil
+}
+
+// ShowRollout are the questions about what clients see, for this node.
+type ShowRollout struct {
+	Status  func(key string) (Rollout, error)
+	History func(key string) (RolloutHistory, error)
+	Diff    func(key string) (RolloutDiff, error)
+	Order   func(ctx context.Context, o RolloutOrder) (RolloutOrdered, error)
+}
