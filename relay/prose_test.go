@@ -96,7 +96,7 @@ func proseFiles(t *testing.T) (all []string) {
 			return nil
 		}
 		deployed := strings.HasPrefix(path, "deploy/") && !strings.HasPrefix(path, "deploy/verify/")
-		is := false
+		var is bool
 		switch filepath.Ext(path) {
 		case ".md":
 			is = true

@@ -162,6 +162,7 @@ var goldenQuestions = []question{
 	{http.MethodGet, "/api/v1/rollout/diff?key=shop", ""},
 	{http.MethodPost, "/rollout/freeze?key=shop", ""},
 	{http.MethodPost, "/rollout/freeze?key=shop&reason=test", ""},
+	{http.MethodPost, "/rollout/freeze?all=true", ""},
 	{http.MethodPost, "/rollout/unfreeze?key=shop", ""},
 	{http.MethodPost, "/rollout/unfreeze?all=true", ""},
 	{http.MethodPost, "/rollout/undo?key=none&reason=test", ""},

@@ -51,12 +51,13 @@ func TestReturnMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nobody else collects
-	garbage := make([][]byte, 64)
-	for i := range garbage {
-		garbage[i] = make([]byte, 1<<20)
-	}
-	runtime.KeepAlive(garbage)
-	garbage = nil
+	func() {
+		garbage := make([][]byte, 64)
+		for i := range garbage {
+			garbage[i] = make([]byte, 1<<20)
+		}
+		runtime.KeepAlive(garbage)
+	}()
 	runtime.ReadMemStats(&before)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

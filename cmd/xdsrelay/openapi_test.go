@@ -44,7 +44,7 @@ var apiTypes = map[string]reflect.Type{
 	"PastUpdate": typeOfField[ops.TypeHistory]("Versions"), "Dump": reflect.TypeFor[ops.Dump](), "DumpedResource": reflect.TypeFor[ops.Dumped](),
 	"Rejections": reflect.TypeFor[ops.Rejections](), "RejectionReason": reflect.TypeFor[ops.Reason](), "RejectionCount": reflect.TypeFor[ops.ReasonCount](),
 	"RejectedResource": reflect.TypeFor[ops.ReasonResource](),
-	"ResourceClients": reflect.TypeFor[ops.Who](), "WhoResource": reflect.TypeFor[ops.WhoResource](), "WhoVersion": reflect.TypeFor[ops.WhoVersion](),
+	"ResourceClients":  reflect.TypeFor[ops.Who](), "WhoResource": reflect.TypeFor[ops.WhoResource](), "WhoVersion": reflect.TypeFor[ops.WhoVersion](),
 	"WhoCopy": reflect.TypeFor[ops.WhoCopy](), "WhoClient": reflect.TypeFor[ops.WhoClient](),
 	"Comparison": reflect.TypeFor[ops.Comparison](), "ComparedSide": reflect.TypeFor[ops.Side](), "ComparedType": reflect.TypeFor[ops.ComparedType](),
 	"ComparedResource": reflect.TypeFor[ops.Compared](), "HeldResource": reflect.TypeFor[ops.Held](),

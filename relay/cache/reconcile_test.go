@@ -167,7 +167,7 @@ func TestReturned(t *testing.T) {
 		if send, ok := returned(changed...); !ok || !slices.Equal(send.list(), names[7:8]) {
 			t.Errorf("%s: %q, %t for another version", what, send.list(), ok)
 		}
-		twice := append(have("cur")[1:], resource.Held{Name: names[5], Version: "cur"})
+		twice := slices.Concat(have("cur")[1:], []resource.Held{{Name: names[5], Version: "cur"}})
 		for what2, held := range map[string][]resource.Held{
 			"fewer": have("cur")[1:], "more": append(have("cur"), resource.Held{Name: "x"}), "one twice": twice,
 			"another": append(have("cur")[1:], resource.Held{Name: "x", Version: "cur"}),

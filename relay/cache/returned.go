@@ -41,8 +41,8 @@ func (t *Table) Returned(w *Watcher, claims resource.HeldList) (send *Names, at 
 	if ok = r.takeAll(claims); !ok || r.matched != r.expected {
 		return nil, Start, false
 	}
-	if send = NewNames(r.names); send != nil {
-		return send, at, true
+	if again := NewNames(r.names); again != nil {
+		return again, at, true
 	}
 	t.mu.RLock()
 	if t.store.Gen() == now.gen && s.id == now.subscription && s.count > 1 { // a client alone returns too rarely to keep it
@@ -62,13 +62,12 @@ func (t *Table) settledLocked(s *Subscription) bool {
 // changed. It returns false if a claim is not of a resource that the client should see.
 func (r *reconciling) takeAll(claims resource.HeldList) bool {
 	mu, left := &r.table.mu, 0
-	all := true
 	for name, version := range claims.All() {
 		if left == 0 {
 			mu.RLock()
 			left = r.table.group.cache.step
 		}
-		all = r.takeLocked(name, version)
+		all := r.takeLocked(name, version)
 		if left--; left == 0 || !all {
 			mu.RUnlock()
 			left = 0

@@ -99,7 +99,7 @@ func TestHowTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := filepath.Glob(filepath.Join(root, "docs/how-to/*.md"))
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "how-to", "*.md"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}
@@ -143,7 +143,7 @@ func (h howTo) run(t *testing.T, root, configuration string, commands []string) 
 		}
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command("cp", "-r", filepath.Join(root, "deploy/examples/directory"), filepath.Join(dir, "resources")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", "-r", filepath.Join(root, "deploy", "examples", "directory"), filepath.Join(dir, "resources")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "relay.yaml"), []byte(configuration), 0o600); err != nil {
