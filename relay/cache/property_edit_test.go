@@ -66,8 +66,9 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 	left := len(removed) > 0 || c.sub.wild && !next.wild
 
 	c.sub = next
+	fresh := slices.DeleteFunc(sortedKeys(next.names), func(n string) bool { return m.model.wants[n] != nil })
 	m.model.want(&next)
-	m.reap()
+	m.reap(fresh...)
 	if m.kind == (kind{}) { // an alias may still cover a name that is left
 		c.force = c.force.Without(removed)
 	}

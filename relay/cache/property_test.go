@@ -271,11 +271,12 @@ func (m *machine) observe(t *rapid.T, stream int, u Update, apply func() int) {
 	}
 }
 
-// reap follows the table: it may drop tombstones of names without interest.
-func (m *machine) reap() {
+// reap follows the table: it may drop tombstones of names without interest. fresh are names with an
+// interest that began just now: the same edit may have dropped their tombstones for new ones before.
+func (m *machine) reap(fresh ...string) {
 	for n := range m.model.absent {
 		switch e := m.table.entryOf(n); {
-		case m.model.wants[n] != nil:
+		case m.model.wants[n] != nil && !(e == nil && slices.Contains(fresh, n)):
 		case e == nil:
 			delete(m.model.absent, n)
 			delete(m.model.former, n)
