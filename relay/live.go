@@ -60,7 +60,7 @@ func (n *Node) stateNow() ops.NodeState {
 func (n *Node) stateWithoutClients() ops.NodeState {
 	s := ops.NodeState{
 		Node: n.name, Settings: n.Settings(), Keys: n.own().KeySums(),
-		Redis: n.redis(), CutSince: n.tier.CutSince(), Certificates: n.certs.bad(time.Now()),
+		Redis: n.redis(), CutSince: n.tier.CutSince(), Certificates: n.certs.bad(time.Now()), Frozen: ops.FrozenBy(n.cache.Orders()),
 	}
 	if n.foreign != nil {
 		s.Foreign, s.ForeignSince = n.foreign()

@@ -76,6 +76,9 @@ func TestRollout(t *testing.T) {
 			n.rollout(t, "freeze", http.StatusNotFound, url.Values{ops.ParamKey: {"no"}, ops.ParamReason: {"test"}})
 			n.rollout(t, "freeze", http.StatusBadRequest, url.Values{ops.ParamKey: {"demo"}})
 			n.rollout(t, "freeze", http.StatusOK, key)
+			if _, text := n.get(t, "/api/v1/live"); !strings.Contains(text, "has 1 key frozen") || !strings.Contains(text, "demo: test") {
+				t.Errorf("no warning of the freeze: %s", text)
+			}
 			o.Set("demo", xdstest.Cluster("b", time.Second), xdstest.Route("r", "b"), xdstest.Listener("m", "127.0.0.1:2", "r"))
 			xdstest.Eventually(t, "three changes are held back", func() bool {
 				_, text := n.get(t, "/api/v1/rollout?key=demo")

@@ -38,6 +38,8 @@ type NodeState struct {
 	// them.
 	Foreign      []string  `json:"foreign_nodes,omitempty"`
 	ForeignSince time.Time `json:"foreign_nodes_since,omitzero"`
+	// Frozen are the orders of operators by which clients get no changes; nil if there are none.
+	Frozen *FrozenKeys `json:"frozen,omitempty"`
 	// Certificates are those that the node presents and that have expired or expire soon.
 	Certificates []BadCertificate `json:"certificates,omitempty"`
 	Progress     []Progress       `json:"progress"`

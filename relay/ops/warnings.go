@@ -12,7 +12,7 @@ import (
 // Warning is something that an operator should look at.
 type Warning struct {
 	// Level is error or warning, Kind what it is about: silence, node, config, differs,
-	// certificate, control_plane, files, types, stale, behind, held, redis, rules or clients.
+	// certificate, control_plane, files, types, stale, behind, held, frozen, redis, rules or clients.
 	Level string `json:"level"`
 	Kind  string `json:"kind"`
 	// Node is the node that it is about, if it is about one.
@@ -217,6 +217,9 @@ func (a *NodeState) warnings() (all []Warning) {
 	}
 	if k.Held > 0 {
 		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; approve them with 'xdsrelay removals approve KEY'", a.Node, count(k.Held, "key")), "", time.Time{})
+	}
+	if a.Frozen != nil {
+		all = append(all, a.Frozen.warning(a.Node))
 	}
 	all = append(all, a.formerWarnings()...)
 	if a.NotReady != "" && a.NotReady != "draining" {

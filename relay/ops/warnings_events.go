@@ -3,7 +3,7 @@ package ops
 import "slices"
 
 // eventWarnings are the kinds of warnings that have no events of their own where they are decided.
-var eventWarnings = []string{aboutOrigin, "files", "types", "empty", "last_good", "stale", "behind", "node"}
+var eventWarnings = []string{aboutOrigin, "files", "types", "empty", "last_good", "stale", "behind", "frozen", "node"}
 
 // EventWarnings returns the warnings of a node about itself whose beginning and end are events; at
 // most one of each kind.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/terms"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
@@ -35,6 +37,9 @@ func TestWarnings(t *testing.T) {
 				{Field: "listener", Until: time.Unix(3600, 0)}, {Field: "upstream", NotYetValid: true, From: time.Unix(7200, 0)}, {Field: "tier.peer", Expired: true, Until: now},
 			}, Unreachable: []string{"10.0.0.1:1: refused"}, SeparateTypes: []string{"x.Y"}, Redis: &store.State{Up: true}},
 			{Node: "h", Redis: &store.State{Error: "NOAUTH no", Problem: "Redis requires a password", Hint: "set one"}},
+			{Node: "i", Frozen: FrozenBy(cache.Orders{All: &cache.Freeze{Reason: "upgrade", Since: now}, Keys: map[aggregation.Key]*cache.Freeze{"shop": {Reason: "incident", Since: now}}})},
+			{Node: "j", Frozen: FrozenBy(cache.Orders{Keys: map[aggregation.Key]*cache.Freeze{"shop": {Reason: "incident", Since: now}}})},
+			{Node: "k", Frozen: FrozenBy(cache.Orders{Undone: map[aggregation.Key]*cache.Undone{"shop": {Freeze: cache.Freeze{Reason: "503", Since: now}}}})},
 		},
 	}
 	var got []string
@@ -68,6 +73,9 @@ func TestWarnings(t *testing.T) {
 		"warning control_plane Node b cannot reach a server of the control plane | 10.0.0.2:1: refused",
 		"warning certificate The certificate of node c for listener expires at 1970-01-01T01:00:00Z and has not been renewed | ",
 		"warning types Clients of node c subscribe to types that the control plane does not seem to support; it closes streams with these types | x.Y",
+		"warning frozen All keys of node i are frozen: clients get only new endpoints and secrets; end that with 'xdsrelay rollout unfreeze --all' | all keys: upgrade\nshop: incident",
+		"warning frozen Node j has 1 key frozen: clients get only new endpoints and secrets; end that with 'xdsrelay rollout unfreeze KEY' | shop: incident",
+		"warning frozen Node k holds 1 key at an earlier revision, until the control plane sends something else for what was undone; see 'xdsrelay rollout status' | shop: 503",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("warnings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
