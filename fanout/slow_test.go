@@ -132,7 +132,7 @@ func testSendDeadline(t *testing.T, where string, zip Compression) {
 	has(t, fresh.Recv(t), "a")
 	s.StartReading()
 	net.Stall(0)
-	refusedWith(t, s, codes.DeadlineExceeded, "send timeout")
+	refusedWith(t, s, codes.DeadlineExceeded, "downstream.send_timeout")
 }
 
 // B12, K19: frames that a client never acknowledges are sent by a goroutine once they could block,

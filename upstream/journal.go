@@ -2,9 +2,14 @@ package upstream
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/events"
 	"xdsrelay/relay/redact"
@@ -96,9 +101,14 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 	j.last = err
 	if j.streams > 0 {
 		// Either this is the first of many streams that are about to fail, or the server refuses
-		// one stream while it serves others. These must not use up the ration for changes of state.
+		// one stream while it serves others. These must not use up the ration for changes of state. A
+		// server that is lost has an event of its own.
+		var event []slog.Attr
+		if status.Code(err) != codes.Unavailable && !errors.Is(err, io.EOF) {
+			event = j.event(events.StreamFailed)
+		}
 		j.logSingleLocked(slog.LevelWarn, "a stream to the "+j.what+" failed, others are up",
-			append(j.event(events.StreamFailed), slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))...)
+			append(event, slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))...)
 		return
 	}
 	if !j.down {

@@ -154,7 +154,7 @@ func TestContextKills(t *testing.T) {
 func TestStart(t *testing.T) {
 	for how, want := range map[string]string{
 		"talks": "what it writes is no reply",
-		"early": `its first line does not say "ready"`,
+		"early": `its first line is not "ready"`,
 		"ends":  "it ended without an answer",
 	} {
 		_, err := Start(t.Context(), command(t, how))
@@ -182,7 +182,7 @@ func TestServe(t *testing.T) {
 			wantError(t, err, tc.err)
 		}
 	}
-	wantError(t, Serve(t.Context(), strings.NewReader(""), io.Discard, func() {}, nil), "tell that it is ready")
+	wantError(t, Serve(t.Context(), strings.NewReader(""), io.Discard, func() {}, nil), "report that it is ready")
 }
 
 // TestOpenFiles holds that too much is refused.

@@ -76,7 +76,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	for want, damage := range map[string]func(*Table, *client){
 		"beyond":                     func(*Table, *client) {},
 		"not wanted":                 locked(func(t *Table, _ *client) { t.demand = t.newDemand() }),
-		"nobody will ask":            locked(func(t *Table, _ *client) { t.demand.Discard("a") }),
+		"no stream will request it":  locked(func(t *Table, _ *client) { t.demand.Discard("a") }),
 		"another content":            func(_ *Table, c *client) { c.w.sub.names["x"] = struct{}{} },
 		"counts 2":                   func(_ *Table, c *client) { c.w.sub.count++ },
 		"but counts 7":               func(_ *Table, c *client) { c.w.sub.live = 7 },
