@@ -159,6 +159,7 @@ var goldenQuestions = []question{
 	{http.MethodGet, "/api/v1/rollout", ""},
 	{http.MethodGet, "/api/v1/rollout?key=none", ""},
 	{http.MethodGet, "/api/v1/rollout/history?key=none", ""},
+	{http.MethodGet, "/api/v1/rollout/history?key=shop", ""},
 	{http.MethodGet, "/api/v1/rollout/diff?key=shop", ""},
 	{http.MethodPost, "/rollout/freeze?key=shop", ""},
 	{http.MethodPost, "/rollout/freeze?key=shop&reason=test", ""},
