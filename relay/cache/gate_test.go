@@ -116,7 +116,7 @@ func TestFrozenPasses(t *testing.T) {
 	w.apply(clusters, aliased("d", "1", "d2"))
 	all.gets(t, "with an alias", "d")
 	w.feed.Apply(Update{Type: clusters, Errors: []resource.About{{Name: "b", Code: resource.CodePermissionDenied}}})
-	if e := w.group.Table(clusters); e.store.Get("b").Res != nil {
+	if w.group.Table(clusters).entryOf("b").Res != nil {
 		t.Error("a refused cluster is shown")
 	}
 	w.feed.Apply(Update{Type: clusters, Errors: []resource.About{{Name: "a", Code: resource.CodeNotFound}}})

@@ -32,12 +32,14 @@ func TestGateProperty(t *testing.T) {
 		frozen, version := false, 0
 		see := func(w *world) (seen []map[string]string) {
 			for _, typ := range []*resource.Type{clusters, routes, endpoints} {
-				one := make(map[string]string)
-				for name, e := range w.group.Table(typ).store.Entries() {
+				one, of := make(map[string]string), w.group.Table(typ)
+				of.mu.RLock()
+				for name, e := range of.store.Entries() {
 					if e.Res != nil {
 						one[name] = string(e.Res.Body)
 					}
 				}
+				of.mu.RUnlock()
 				seen = append(seen, one)
 			}
 			return seen
