@@ -16,6 +16,7 @@ var fieldInText = regexp.MustCompile("`([a-z_]+(?:\\.[a-z_]+)+)`")
 
 // TestFieldsOfPages: the fields of the configuration that pages name exist.
 func TestFieldsOfPages(t *testing.T) {
+	readsFiles(t)
 	known, sections := make(map[string]bool), make(map[string]bool)
 	for _, anchor := range regexp.MustCompile(`<a id="([^"]+)">`).FindAllStringSubmatch(config.Doc(), -1) {
 		path := ""

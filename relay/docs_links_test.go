@@ -114,6 +114,7 @@ func (p page) leads(link string) (file, anchor string, ok bool) {
 // TestLinksLead: every relative link of the documents, and every picture, is there, and
 // so is the heading that it names.
 func TestLinksLead(t *testing.T) {
+	readsFiles(t)
 	all := pages(t)
 	for _, p := range all {
 		for _, link := range p.links {
@@ -135,6 +136,7 @@ func TestLinksLead(t *testing.T) {
 // TestPagesAreReached: links lead from the map, docs/index.md, to every page, and pages show every
 // picture.
 func TestPagesAreReached(t *testing.T) {
+	readsFiles(t)
 	const start = "docs/index.md"
 	all := pages(t)
 	reached := map[string]bool{start: true}

@@ -33,6 +33,7 @@ func TestEventsPage(t *testing.T) {
 // TestEachKindOfEvent: each kind of the table is recorded somewhere in the code, and is the subject
 // of a test outside the package that has the table: one in which its cause produces it.
 func TestEachKindOfEvent(t *testing.T) {
+	readsFiles(t)
 	constants := kindsByConstant(t)
 	code, tests := make(map[string]bool), make(map[string]bool)
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {

@@ -121,6 +121,7 @@ var topLevel = []string{
 // which parts are pure or know no gRPC, that every package says what it is for, and what lies
 // at the top.
 func TestImportGraph(t *testing.T) {
+	readsFiles(t)
 	for _, broken := range checkHouse(t, os.DirFS("..")) {
 		t.Error(broken)
 	}

@@ -125,6 +125,7 @@ func proseFiles(t *testing.T) (all []string) {
 // TestProse: the texts that users read are in the words of the field: pages, help, messages, descriptions of
 // metrics and alerts, comments of configuration, the live page, dashboards, the chart and the API.
 func TestProse(t *testing.T) {
+	readsFiles(t)
 	for _, name := range proseFiles(t) {
 		text, err := os.ReadFile("../" + name)
 		if err != nil {

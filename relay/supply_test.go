@@ -40,6 +40,7 @@ func unpinned(text string) (found []string) {
 // and each package of npm with its checksum. Packages of Debian are its stable
 // release's, whose checksums it signs.
 func TestFetched(t *testing.T) {
+	readsFiles(t)
 	files := 0
 	err := fs.WalkDir(os.DirFS(".."), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -125,6 +126,7 @@ var testModules = []string{
 // into the program, except those listed above: what only tests need belongs into a module
 // of its own where that is possible.
 func TestProgramModules(t *testing.T) {
+	readsFiles(t)
 	var required struct {
 		Require []struct {
 			Path     string

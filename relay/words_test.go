@@ -49,6 +49,7 @@ var partsNotUsed = map[string]string{
 // TestWords: LANGUAGE of the code: the folders of inPlainWords have none of the words that only
 // their authors know.
 func TestWords(t *testing.T) {
+	readsFiles(t)
 	for _, dir := range inPlainWords {
 		files, err := fs.Glob(os.DirFS(".."), dir+"/*.go")
 		if err != nil || len(files) == 0 {
