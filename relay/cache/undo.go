@@ -141,9 +141,9 @@ func (r *Revision) complete() {
 		}
 		t := &r.Types[i]
 		t.Added, t.Changed, t.Removed = t.Added+int(p.added), t.Changed+int(p.changed), t.Removed+int(p.removed)
-		for _, name := range p.names.all {
-			if !slices.Contains(t.Names, name) {
-				t.Names = append(t.Names, name)
+		for _, e := range p.names.edits() {
+			if !slices.Contains(t.Names, e.name) {
+				t.Names = append(t.Names, e.name)
 			}
 		}
 	}

@@ -40,6 +40,12 @@ func TestUndo(t *testing.T) {
 		if err != nil || n != 4 || len(u.Revisions) != 1 || u.Revisions[0] != w.group.Revisions()[1].ID || len(u.Refused) != 4 {
 			t.Fatalf("%+v, %d changes, %v", u, n, err)
 		}
+		for _, typ := range w.group.Revisions()[1].Types { // one update of several names, and one of a single name
+			want := map[string][]string{clusters.URL: {"a", "b", "c"}, routes.URL: {"r"}}[typ.TypeURL]
+			if got := slices.Sorted(slices.Values(typ.Names)); !slices.Equal(got, want) {
+				t.Errorf("the revision changed %q of %s, expected %q", got, typ.TypeURL, want)
+			}
+		}
 		if got := sorted(cds.ask(t, Query{})); !slices.Equal(got, []string{"-c", "a", "b"}) {
 			t.Errorf("clusters: %q", got)
 		}
