@@ -1,7 +1,6 @@
 package fanout
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -41,12 +40,13 @@ type CanaryEvent struct {
 	Key      string
 	Revision string
 	At       time.Time
-	// Exposure is what the event leads to: Accepted or Rejected; Exposed if the stream has ended.
+	// Exposure is what an answer leads to, Accepted or Rejected. Of a stream that has ended it is that of
+	// its worst type.
 	Exposure Exposure
+	// Ended says that the stream has ended, and Lost that the client, or the network, ended it.
+	Ended, Lost bool
 	// Type is the type URL of the answer, and Reason the redacted message of a rejection.
 	Type, Reason string
-	// Lost says that the stream has ended, and the client, or the network, ended it.
-	Lost bool
 }
 
 // CanaryStatus is how a canary stands with a candidate.
@@ -66,10 +66,10 @@ type showing struct {
 	notify    func(CanaryEvent)
 }
 
-// candidates are the candidates that are shown, by group. Without any it is nil.
+// candidates are the candidates that are shown.
 type candidates struct {
 	mu sync.RWMutex
-	of map[*cache.Group]*showing
+	of map[*cache.Group]*showing // guarded by mu
 }
 
 func (c *candidates) get(g *cache.Group) *showing {
@@ -81,20 +81,19 @@ func (c *candidates) get(g *cache.Group) *showing {
 func (c *candidates) set(g *cache.Group, to *showing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := maps.Clone(c.of)
-	if next == nil {
-		next = make(map[*cache.Group]*showing)
+	if c.of == nil {
+		c.of = make(map[*cache.Group]*showing)
 	}
-	if next[g] = to; to == nil {
-		delete(next, g)
+	if c.of[g] = to; to == nil {
+		delete(c.of, g)
 	}
-	c.of = next
 }
 
 // Show shows a candidate to the clients of a key that canary accepts, now and when they connect, and the
 // tables to all others. It replaces what was shown before. canary and notify are called for one stream at
 // a time while others wait for that stream, so they must be quick and take no lock of the cache or of this
-// package; notify gets all events of the canaries.
+// package; notify gets all events of the canaries. It lasts until [Server.Hide], also where the key has no
+// clients any more.
 func (s *Server) Show(g *cache.Group, c *cache.Candidate, canary func(Canary) bool, notify func(CanaryEvent)) {
 	s.shows(g, &showing{c, canary, notify}, true)
 }
@@ -150,9 +149,6 @@ func (s *stream) canary() Canary { return Canary{ID: s.nodeID, Identity: s.ident
 // seesLocked returns the view in which the client sees a type; nil for the table.
 func (s *stream) seesLocked(ts *typeState) *cache.View { return s.candidate.View(ts.table) }
 
-// exposedLocked records that a response with something of the candidate is being sent.
-func (s *stream) exposedLocked(ts *typeState) { ts.exposure = Exposed }
-
 // answeredLocked records that a client has answered all that it was sent of a type.
 func (s *stream) answeredLocked(ts *typeState, as Exposure, now time.Time) {
 	if ts.exposure != Exposed {
@@ -171,7 +167,7 @@ func (s *stream) lostLocked(why journal.End, now time.Time) {
 	if s.candidate == nil {
 		return
 	}
-	s.notifyLocked(CanaryEvent{At: now, Exposure: s.exposureLocked(), Lost: why == journal.Closed})
+	s.notifyLocked(CanaryEvent{At: now, Exposure: s.exposureLocked(), Ended: true, Lost: why == journal.Closed})
 	s.candidate = nil
 }
 

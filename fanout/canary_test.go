@@ -190,7 +190,7 @@ func TestCanaryComesBack(t *testing.T) {
 		r.canary.Cancel()
 		xdstest.Eventually(t, "the canary to leave", func() bool { return r.srv.Count() == 1 })
 		r.mu.Lock()
-		if last := r.events[len(r.events)-1]; !last.Lost || last.Exposure != Accepted {
+		if last := r.events[len(r.events)-1]; !last.Ended || !last.Lost || last.Exposure != Accepted {
 			t.Errorf("%+v", last)
 		}
 		r.mu.Unlock()

@@ -112,7 +112,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 	}
 	ts.committed(q, b, s.nonces, size, now)
 	if b.replaced {
-		s.exposedLocked(ts)
+		ts.exposure = Exposed
 	}
 	if len(b.failed) > 0 {
 		ts.disclaim(b.failed, false) // only the resource replaces the error (D15)

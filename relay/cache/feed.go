@@ -335,8 +335,8 @@ func (f *Feed) Types() (types []*resource.Type) {
 }
 
 // Held returns the versions of all resources of a type from this stream, as the control plane gave
-// and spelled them, whether clients see them or not: the initial_resource_versions of a new delta stream to the same control plane
-// (C8). Resources that the control plane has removed, and the removal guard has not, are omitted: a
+// and spelled them, whether clients see them or not: the initial_resource_versions of a new delta
+// stream to the same control plane (C8). Resources that the control plane has removed, and the removal guard has not, are omitted: a
 // control plane that has one again would stay silent, and the resource would be removed at the end
 // of the hold (K16). Concurrent changes may be included or not, as if they had happened before or
 // after.
