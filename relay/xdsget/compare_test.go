@@ -133,8 +133,17 @@ func TestCompareEncodings(t *testing.T) {
 // reason.
 func TestCompareSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, b, first, second := pairOf(t, xdsget.Config{Delta: true}, nil, nil)
+		m := xdstest.NewMemory()
+		a, b := m.NewStateOrigin(t, nil), m.NewStateOrigin(t, nil)
+		// Before a session begins: one that is quick would have its answers, which are nothing, already.
 		b.Stop()
+		cfg := xdsget.Config{
+			Addr: a.Addr(), Node: &corev3.Node{Id: "n"}, DialOptions: []grpc.DialOption{m.Option()},
+			Delta: true, Want: xdsget.EnvoyRefs(), References: true,
+		}
+		first := start(t, cfg)
+		cfg.Addr = b.Addr()
+		second := start(t, cfg)
 		c := compare(t, first, second)
 		if c.Equal() || c.Here.Problem != "" || c.There.Problem != "cannot connect to "+b.Addr()+": connection refused" || len(c.There.Silent) != 2 {
 			t.Errorf("the comparison is %+v", c)
