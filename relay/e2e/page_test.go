@@ -137,6 +137,7 @@ func TestLivePage(t *testing.T) {
 			sees("edge", ".past li"), order{"do": "unfold", "within": ".past"}, sees("connectTimeout", ".past"), sees(fmt.Sprintf(`+ "%ds"`, s.state), ".past ins"),
 			order{"do": "click", "name": "Show the resources"}, sees("edge-backup", "[data-key=content]"))
 	})
+	step(t, "what is in a list twice is shown twice", func() error { return b.do(order{"do": "repeats"}) })
 	step(t, "the topology shows owners, followers and clients", func() error {
 		return b.do(view("#/topology"), sees("owns", ".boxes"), sees("follows", ".boxes"), sees("relay-c", ".boxes"), sees("clients", ".boxes"))
 	})

@@ -40,6 +40,7 @@ export function morph(node, wanted) {
     const key = keyOf(next);
     let match = key ? keyed.get(key) : place;
     if (match && !key && keyOf(match)) match = null;
+    if (key) keyed.delete(key); // a second one with the same key is an element of its own
     if (match && fits(match, next)) {
       if (match !== place) node.insertBefore(match, place);
       patch(match, next);

@@ -70,7 +70,7 @@ function updates(history, k, live, load) {
         el('summary', {}, el('span', { class: 'line' }, el('b', {}, `Update ${v.number}`), el('span', { class: 'tag' }, v.type),
           el('span', {}, [v.added ? `+${number(v.added)}` : '', v.changed ? `~${number(v.changed)}` : '', v.removed ? `−${number(v.removed)}` : ''].filter(Boolean).join(' ')),
           el('span', { class: 'names' }, named(v)), el('span', { class: 'when' }, ago(v.at)))),
-        el('p', { class: 'soft small' }, stamp(v.at), `, from ${v.cause}${v.source ? ` (${v.source})` : ''}${v.server ? ` at ${v.server}` : ''}; version `, shorten(v.control_plane_version || v.version, 24), `; ${count(v.resources, 'resource')} afterwards `, trace(live, v)),
+        el('p', { class: 'soft small' }, stamp(v.at), `, from ${v.cause}${v.source ? ` (${v.source})` : ''}${v.server ? ` at ${v.server}` : ''}; version `, shorten(v.control_plane_version || v.version, 24), `; ${count(v.resources, 'resource')} afterwards`, trace(live, v)),
         changes(load.got(ask('history/changes', { key: k.key, update: v.number, node: of.node, type: v.url }))))))),
     el('p', { class: 'soft small' }, `As node ${of.node} recorded them. xdsrelay history ${k.key} lists more.`),
   ];
@@ -103,7 +103,7 @@ function diff(r) {
   const omitted = (r.fields?.length ?? 0) - shown.length + (r.omitted ?? 0);
   return [
     r.problem ? el('p', { class: 'soft small' }, r.problem) : null,
-    shown.length ? el('ul', { class: 'fields' }, shown.map((f) => el('li', { 'data-key': f.path }, el('span', { class: 'mono' }, f.path), show('del', '−', f.old), show('ins', '+', f.new)))) : null,
+    shown.length ? el('ul', { class: 'fields' }, shown.map((f) => el('li', { 'data-key': `${f.change} ${f.path}` }, el('span', { class: 'mono' }, f.path), show('del', '−', f.old), show('ins', '+', f.new)))) : null,
     omitted > 0 ? el('p', { class: 'soft small' }, `and ${count(omitted, 'more field')}`) : null,
   ];
 }

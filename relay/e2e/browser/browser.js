@@ -88,6 +88,22 @@ const orders = {
     await page.waitForFunction((what) => decodeURIComponent(location.hash).includes(what), text);
   },
 
+  // repeats holds that of two elements with the same key both are shown, and stay while the page is drawn again.
+  async repeats() {
+    const script = await page.locator('script[type="module"]').first().getAttribute('src');
+    const drawn = await page.evaluate(async (address) => {
+      const { el, morph } = await import(new URL('dom.js', new URL(address, location.href)).href);
+      const list = el('ul', {});
+      const texts = [];
+      for (let i = 0; i < 3; i++) {
+        morph(list, ['old', 'new'].map((text) => el('li', { 'data-key': 'same' }, `${text} ${i}`)));
+        texts.push([...list.children].map((e) => e.innerText ?? e.textContent).join(', '));
+      }
+      return texts.join('; ');
+    }, script);
+    if (drawn !== 'old 0, new 0; old 1, new 1; old 2, new 2') throw new Error(`drawn as ${drawn}`);
+  },
+
   // follow follows a link to another node.
   async follow({ name }) {
     const link = page.getByRole('link', { name, exact: true }).first();
