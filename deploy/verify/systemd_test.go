@@ -25,6 +25,9 @@ func TestSystemd(t *testing.T) {
 	if !strings.Contains(string(text), "\nTimeoutStopSec=45\n") || !strings.Contains(string(text), "\nDynamicUser=yes\n") {
 		t.Error("the unit gives too little time, or too many rights")
 	}
+	if !strings.Contains(string(text), "\nType=notify\n") {
+		t.Error("systemd does not wait until the node serves, although the node notifies it")
+	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("there is no systemd-analyze")
