@@ -37,13 +37,17 @@ COLLECTOR := .bin/otelcol-v0.162.0
 SITE := .ci/site
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak upgrade-test standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages docs man fmt vet lint check clean
+.PHONY: help build bench-tool redis test race bench bench-idle pgo bench-check soak upgrade-test standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages docs man fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/xdsrelay and the load tool, bin/xdsbench
+build: ## build bin/xdsrelay
 	$(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
+
+# It is built without the profile, so nothing that it shares with the program is compiled once for
+# both: the first build of a new user does without.
+bench-tool: ## build the load tool, bin/xdsbench
 	$(GO) build $(NOPGO) -buildvcs=$(VCS) -o bin/xdsbench ./cmd/xdsbench
 
 redis: ## make sure that there is a redis-server, which the tests start
@@ -117,10 +121,10 @@ hostile: ## attack a node in a process of its own with full sizes, into bench/re
 	$(GO) $(TEST) ./relay/hostile -count 1 -timeout 1h -v -args -hostile.full -hostile.out $(CURDIR)/bench/results $(ARGS)
 	$(GO) $(TEST) ./relay/hostile/amplify -count 1 -timeout 1h -args -amplify.full
 
-bench-check: build ## compare the relay with the floor and the last kept result; memory and allocations have limits (4 minutes)
+bench-check: build bench-tool ## compare the relay with the floor and the last kept result; memory and allocations have limits (4 minutes)
 	bin/xdsbench compare check check-keys --strict --relay-bin bin/xdsrelay --against bench/results $(ARGS)
 
-pgo: build ## take the profile that the program is built with anew (1 minute)
+pgo: build bench-tool ## take the profile that the program is built with anew (1 minute)
 	bash bench/profile.sh
 
 fuzz: ## run each fuzz target for FUZZTIME (10s, or 5000x for executions)
