@@ -258,6 +258,7 @@ func (f *Model) Would(ctx context.Context, candidate []byte) (Would, error) {
 func joinWould(parts []wouldPart, silent []Silent) Would {
 	w := Would{Nodes: []string{}, Moves: []Move{}, Refusals: []WouldRefuse{}, Unknowns: []WouldRefuse{}, Limits: []LimitHit{}, Fields: []FieldChange{}, Silent: silent}
 	moves := make(map[Move]int)
+	dropOwnFields(parts)
 	for _, p := range parts {
 		w.Nodes = append(w.Nodes, p.Node)
 		w.Clients, w.Unchanged, w.Changed = w.Clients+p.Clients, w.Unchanged+p.Unchanged, w.Changed+p.Changed
@@ -288,6 +289,25 @@ func joinWould(parts []wouldPart, silent []Silent) Would {
 		return cmp.Or(strings.Compare(a.Effect, b.Effect), strings.Compare(a.Field, b.Field))
 	})
 	return w
+}
+
+// ownFields are fields that differ between the nodes of any tier.
+var ownFields = []string{fieldNodeName, "listener.address", "rest.address", "tier.peer.address", "admin.address", "metrics.address"}
+
+const fieldNodeName = "node.name"
+
+// dropOwnFields compares these fields only with the node that has the name in the configuration. A
+// configuration for all nodes, and one for a node that is not in the tier, are compared with all.
+func dropOwnFields(parts []wouldPart) {
+	other := func(p wouldPart) bool { return slices.Contains(p.Restart, fieldNodeName) }
+	if !slices.ContainsFunc(parts, func(p wouldPart) bool { return !other(p) }) {
+		return
+	}
+	for i, p := range parts {
+		if other(p) {
+			parts[i].Restart = slices.DeleteFunc(slices.Clone(p.Restart), func(f string) bool { return slices.Contains(ownFields, f) })
+		}
+	}
 }
 
 func addField(all []FieldChange, one FieldChange) []FieldChange {

@@ -34,6 +34,25 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestJoinWouldOwnFields: names and addresses of a node differ from those of all other nodes of a tier.
+// They are compared with the node that has the name in the configuration, if there is one.
+func TestJoinWouldOwnFields(t *testing.T) {
+	own := []string{"node.name", "listener.address", "listeners", "rest.address", "tier.peer.address", "admin.address", "metrics.address"}
+	a := wouldPart{Node: "a", Restart: []string{"admin.address", "cache.linger"}}
+	b := wouldPart{Node: "b", Restart: append([]string{"cache.linger"}, own...)}
+	c := wouldPart{Node: "c", Restart: append([]string{"cache.linger"}, own...)}
+	if got := fmt.Sprint(joinWould([]wouldPart{a, b, c}, nil).Fields); got != "[{admin.address restart [a]} {cache.linger restart [a b c]} {listeners restart [b c]}]" {
+		t.Errorf("of the file of one node: %s", got)
+	}
+	if got := len(joinWould([]wouldPart{b, c}, nil).Fields); got != len(own)+1 {
+		t.Errorf("of a file for no node of the tier: %d fields", got)
+	}
+	b.Restart, c.Restart = a.Restart, a.Restart
+	if got := fmt.Sprint(joinWould([]wouldPart{a, b, c}, nil).Fields); got != "[{admin.address restart [a b c]} {cache.linger restart [a b c]}]" {
+		t.Errorf("of a file for all nodes: %s", got)
+	}
+}
+
 // TestJoinWould: the answers of nodes are added up, and bounded.
 func TestJoinWould(t *testing.T) {
 	part := func(node string, moves int) wouldPart {
