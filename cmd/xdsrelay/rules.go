@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -157,7 +158,7 @@ func formerTable(w io.Writer, r moveResult, dry bool, perSecond float64) {
 		{"not compared yet", fmt.Sprint(r.Remaining[ops.FormerUnchecked]), "later"},
 	})
 	if dry && due > 0 {
-		fmt.Fprintf(w, "\n'xdsrelay rules apply' would move %s in about %s\n", count(due, "client"), time.Duration(float64(due)/perSecond*float64(time.Second)).Round(time.Second))
+		fmt.Fprintf(w, "\n'xdsrelay rules apply' would move %s in about %s\n", count(due, "client"), time.Duration(math.Ceil(float64(due)/perSecond))*time.Second)
 	}
 }
 

@@ -17,6 +17,25 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
+// TestFormerTableTime: the estimate is no less than the time that the pace needs.
+func TestFormerTableTime(t *testing.T) {
+	for _, tc := range []struct {
+		due       int
+		perSecond float64
+		want      string
+	}{
+		{24, 100, "would move 24 clients in about 1s"},
+		{250, 100, "would move 250 clients in about 3s"},
+		{90, 0.5, "would move 90 clients in about 3m0s"},
+	} {
+		var b bytes.Buffer
+		formerTable(&b, moveResult{Remaining: map[ops.Former]int{ops.FormerKeyChanges: tc.due}}, true, tc.perSecond)
+		if !strings.Contains(b.String(), tc.want) {
+			t.Errorf("expected %q, got\n%s", tc.want, b.String())
+		}
+	}
+}
+
 // movedTier is a tier with clients on former rules, as its admin port shows it.
 type movedTier struct {
 	returns time.Duration // until a moved client is back; 0 for never

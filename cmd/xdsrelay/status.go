@@ -92,7 +92,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources in its subscriptions")
 	flags.BoolVar(&f.events, "events", false, "with CLIENT, show its last events instead, also after it has left")
 	flags.StringVar(&f.failOn, "fail-on", "", "exit with 1 if a client has a type in one of these `STATES` or a node does not answer; values as for --state")
-	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, none is STALE, NACKED or UNKNOWN, and no resources are missing")
+	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, none is STALE, NACKED or UNKNOWN, none was sent nothing or waits for a control plane that is unreachable, and no resources are missing")
 	flags.StringVar(&f.version, "version", "", "with --wait, wait until the clients have acknowledged the control plane's `VERSION` or a newer one")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, timeoutUsage)
 	flags.BoolVarP(&f.watch, "watch", "w", false, watchUsage)
@@ -105,7 +105,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	exitCodes(cmd, "success", "the command failed, --fail-on found a client, or --wait timed out", usuallyWrong)
 	a.completeNames(cmd, node)
 	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
-		if err := errors.Join(out.check(), f.check(len(args) > 0), f.rowFlags.check(cmd)); err != nil {
+		if err := errors.Join(out.check(), f.check(len(args) > 0), f.rowFlags.check(cmd), checkVersion(cmd, f.version)); err != nil {
 			return err
 		}
 		if f.wait {
@@ -338,7 +338,9 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 			some := f.query()
 			some.Set("limit", "1")
 			if _, err = node.get(ctx, "/api/v1/clients", some, &present); err == nil && len(present.Clients) > 0 {
-				return nil
+				if late, err = node.unserved(ctx, &f); err == nil && len(late.Clients) == 0 && len(late.Silent) == 0 {
+					return nil
+				}
 			}
 		}
 		if err != nil {
@@ -350,6 +352,8 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 			switch {
 			case len(late.Silent) > 0:
 				return errSilent
+			case len(late.Clients) > 0 && late.Clients[0].Unserved(ops.TypeURL(f.typ)):
+				return fmt.Errorf("timeout after %s: %s without configuration", f.timeout, count(late.Summary.Clients, "client"))
 			case len(late.Clients) > 0:
 				return fmt.Errorf("timeout after %s: %s not in sync, or with missing resources", f.timeout, count(late.Summary.Clients, "client"))
 			}
@@ -361,4 +365,24 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 		case <-time.After(awaitPause):
 		}
 	}
+}
+
+// unserved returns the first clients, of those that the flags select, that have no configuration yet.
+func (r *remote) unserved(ctx context.Context, f *statusFlags) (ops.Page, error) {
+	query := f.query()
+	query.Set("state", strings.ToLower(string(ops.NotSent)))
+	found := ops.Page{}
+	err := eachPage(ctx, r, query, pageSize, 0, func(page *clientPage[ops.Client]) error {
+		found.Silent = page.Silent
+		for i := range page.Clients {
+			if page.Clients[i].Unserved(ops.TypeURL(f.typ)) {
+				found.Clients = append(found.Clients, page.Clients[i])
+			}
+		}
+		return nil
+	})
+	sum := ops.SumClients(found.Clients, found.Silent)
+	found.Summary = &sum
+	found.Clients = found.Clients[:min(len(found.Clients), usualRows)]
+	return found, err
 }

@@ -98,6 +98,38 @@ func TestStatusSeesMissing(t *testing.T) {
 	}
 }
 
+// TestStatusWaitsForConfiguration: a client that was sent nothing is not in sync, although it is not
+// behind anything; a single type about which the control plane is silent does not matter.
+func TestStatusWaitsForConfiguration(t *testing.T) {
+	unreachable := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "127.0.0.1:1")
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: unreachable.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
+	c.Subscribe(xdstest.ClusterType)
+	admin := unreachable.address(t, "admin")
+	awaitClient(t, admin)
+	code, stdout, stderr := command(t, "status", "--wait", "--timeout", "1ms", "--admin", admin)
+	if code != 1 || !strings.Contains(stdout, "envoy-1") || !strings.Contains(stderr, "timeout after 1ms: 1 client without configuration") {
+		t.Errorf("exit code %d, want 1; got\n%s%s", code, stdout, stderr)
+	}
+}
+
+// TestStatusVersionIsEmpty: a variable of a script that is empty by mistake does not become a wait for
+// anything.
+func TestStatusVersionIsEmpty(t *testing.T) {
+	code, _, stderr := command(t, "status", "--wait", "--version", "", "--admin", "127.0.0.1:1")
+	if code != 2 || !strings.Contains(stderr, "--version") {
+		t.Errorf("exit code %d, want 2; got\n%s", code, stderr)
+	}
+}
+
+// awaitClient waits until a node lists a client.
+func awaitClient(t *testing.T, admin string) {
+	t.Helper()
+	xdstest.Eventually(t, "a client is listed", func() bool {
+		_, stdout, _ := command(t, "status", "-o", "name", "--admin", admin)
+		return stdout != ""
+	})
+}
+
 // TestStatusTables holds what people see.
 func TestStatusTables(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"xdsrelay/relay/ops"
 )
 
@@ -91,3 +93,12 @@ func printArrival(w io.Writer, v *ops.Arrival) {
 }
 
 var errVersionNeedsWait = errors.New("--version needs --wait")
+
+// checkVersion refuses an empty version, as of a script whose variable is not set: without a version,
+// --wait is over as soon as clients are in sync with the former one.
+func checkVersion(cmd *cobra.Command, version string) error {
+	if version == "" && cmd.Flags().Changed("version") {
+		return usageError{errors.New("--version: is empty, expected a version of the control plane")}
+	}
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/resource"
 )
 
@@ -255,6 +256,24 @@ func (c *Client) nameMissing(s fanout.Client) {
 // [Missing] whether it asks for a resource that does not exist.
 func (c *Client) Has(s State) bool {
 	return c.State == s || slices.ContainsFunc(c.Types, func(t Type) bool { return t.is(s) })
+}
+
+// Unserved reports whether the client was sent nothing, or lacks a type because its control plane is
+// unreachable. With url, only that type counts. A single type about which a control plane is silent has no such meaning: many control
+// planes never answer for a type that they have no resources of.
+func (c *Client) Unserved(url string) bool {
+	served := false
+	for _, t := range c.Types {
+		if url != "" && t.URL != url {
+			continue
+		}
+		if t.State != NotSent {
+			served = true
+		} else if t.Waiting == conversation.OriginUnreachable.String() {
+			return true
+		}
+	}
+	return !served
 }
 
 func (t *Type) is(s State) bool { return t.State == s || s == MissingResource && t.Missing > 0 }
