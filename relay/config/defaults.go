@@ -16,5 +16,5 @@ func DefaultYAML() string { return defaultYAML }
 //go:embed minimal.yaml
 var minimalYAML string
 
-// MinimalYAML is a configuration file with the keys that most users set.
+// MinimalYAML is a configuration file with the fields that most users set.
 func MinimalYAML() string { return minimalYAML }

@@ -125,7 +125,7 @@ func anchorOf(path string) string { return strings.ReplaceAll(path, "[]", "") }
 
 const docIntro = `# Configuration
 
-This page is generated: ` + "`xdsrelay config doc`" + ` prints it. ` + "`xdsrelay config default`" + ` prints a file with all keys, ` + "`xdsrelay config default --minimal`" + ` one with the keys that most users set, and ` + "`xdsrelay config schema`" + ` the JSON Schema, by which editors check a file.
+This page is generated: ` + "`xdsrelay config doc`" + ` prints it. ` + "`xdsrelay config default`" + ` prints a file with all fields, ` + "`xdsrelay config default --minimal`" + ` one with the fields that most users set, and ` + "`xdsrelay config schema`" + ` the JSON Schema, by which editors check a file.
 
 An environment variable can set each key with a single value or a list of text: ` + "`XDSRELAY_`" + ` and its path in capitals, as in ` + "`XDSRELAY_LISTENER_ADDRESS`" + `; commas separate the items of a list. Flags override variables, and variables override the file.
 
