@@ -111,6 +111,7 @@ type batch struct {
 // moveResult is what the command prints at the end.
 type moveResult struct {
 	Moved     int                `json:"moved"`
+	Away      int                `json:"not_reconnected,omitempty"` // no more than the command tolerates
 	Remaining map[ops.Former]int `json:"former_rules"`
 	Silent    []ops.Silent       `json:"silent"`
 }
@@ -121,7 +122,7 @@ func (m *mover) count(ctx context.Context) error {
 	if _, err := m.node.get(ctx, "/api/v1/summary", nil, &s); err != nil {
 		return err
 	}
-	return m.print(moveResult{0, s.Former, s.Silent}, true)
+	return m.print(moveResult{0, 0, s.Former, s.Silent}, true)
 }
 
 func (m *mover) print(r moveResult, dry bool) error {
@@ -143,7 +144,11 @@ func (m *mover) print(r moveResult, dry bool) error {
 func formerTable(w io.Writer, r moveResult, dry bool, perSecond float64) {
 	due := (&ops.Applied{Former: r.Remaining}).Due()
 	if !dry {
-		fmt.Fprintf(w, "moved %s\n", count(r.Moved, "client"))
+		fmt.Fprintf(w, "moved %s", count(r.Moved, "client"))
+		if r.Away > 0 {
+			fmt.Fprintf(w, "; not reconnected: %d; 'xdsrelay events --kind clients' shows whether nodes reject them", r.Away)
+		}
+		fmt.Fprintln(w)
 	}
 	if due+r.Remaining[ops.FormerUnchecked]+r.Remaining[ops.FormerKeyStays]+r.Remaining[ops.FormerRefused] == 0 {
 		fmt.Fprintln(w, "all clients are on the rules in force")
@@ -172,8 +177,9 @@ func (m *mover) run(ctx context.Context) error {
 			return m.stopped(ctx, err)
 		}
 		credit -= float64(a.Ended)
-		if a.Due() == 0 && a.Former[ops.FormerUnchecked] == 0 && (m.missing <= 0 || m.away(time.Now()) == 0) {
-			return m.print(moveResult{m.moved, a.Former, a.Silent}, false)
+		// What the last batch has done shows the step after it.
+		if a.Due() == 0 && a.Ended == 0 && a.Former[ops.FormerUnchecked] == 0 && (m.missing <= 0 || m.away(time.Now()) == 0) {
+			return m.print(moveResult{m.moved, max(m.missing, 0), a.Former, a.Silent}, false)
 		}
 		select {
 		case <-ctx.Done():

@@ -117,6 +117,8 @@ func TestRulesApply(t *testing.T) {
 		{name: "all return", tier: &movedTier{due: 250, streams: 400, returns: 3 * time.Second}, args: []string{"--pace", "100/s"}, batches: "100 100 50", stdout: "moved 250 clients\n", stderr: "moved 200 clients; 50 to go\n"},
 		{name: "slowly", tier: &movedTier{due: 3, streams: 4, returns: time.Second}, args: []string{"--pace", "30/m"}, batches: "1 1 1", stdout: "moved 3 clients\n"},
 		{name: "none returns", tier: &movedTier{due: 1000, streams: 1000}, args: []string{"--pace", "20/s"}, code: 1, stderr: "have not reconnected after 15s; the others keep their key. Run the command again to continue"},
+		{name: "none of the only batch returns", tier: &movedTier{due: 50, streams: 400}, code: 1, batches: "50", stderr: "stopped after 50 clients moved: 50 clients have not reconnected after 15s"},
+		{name: "a few do not return", tier: &movedTier{due: 3, streams: 400}, batches: "3", stdout: "moved 3 clients; not reconnected: 3; 'xdsrelay events --kind clients' shows whether nodes reject them\n"},
 		{name: "a silent node", tier: &movedTier{due: 10, streams: 10, returns: time.Second, silent: func(int) bool { return true }}, code: 1, stderr: "node b does not answer: no answer within 3s"},
 		{name: "a node that becomes silent", tier: &movedTier{due: 1000, streams: 1000, returns: time.Second, silent: func(n int) bool { return n > 1 }}, code: 1, batches: "100 100 100", stderr: "stopped after 300 clients moved: node b does not answer"},
 		{name: "interrupted", tier: &movedTier{due: 1000, streams: 1000, returns: time.Second}, after: 2500 * time.Millisecond, code: 1, batches: "100 100", stderr: "stopped after 200 clients moved: interrupted"},
