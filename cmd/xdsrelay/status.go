@@ -92,7 +92,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources in its subscriptions")
 	flags.BoolVar(&f.events, "events", false, "with CLIENT, show its last events instead, also after it has left")
 	flags.StringVar(&f.failOn, "fail-on", "", "exit with 1 if a client has a type in one of these `STATES` or a node does not answer; values as for --state")
-	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, none is STALE, NACKED or UNKNOWN, none was sent nothing or waits for a control plane that is unreachable, and no resources are missing")
+	flags.BoolVar(&f.wait, "wait", false, waitUsage+" clients are in sync: at least one is connected, each was sent configuration, none is STALE, NACKED or UNKNOWN, none waits for an unreachable control plane, and no resources are missing")
 	flags.StringVar(&f.version, "version", "", "with --wait, wait until the clients have acknowledged the control plane's `VERSION` or a newer one")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, timeoutUsage)
 	flags.BoolVarP(&f.watch, "watch", "w", false, watchUsage)
