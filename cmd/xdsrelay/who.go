@@ -37,7 +37,7 @@ func (a *app) newWhoCmd() *cobra.Command {
 			"  NOT_SENT  the current version was not sent to the client yet\n" +
 			"  UNKNOWN   the client resumed with resources that the node cannot compare yet\n" +
 			"  MISSING   the resource does not exist for the client's key\n\n" +
-			"STANDING is what the control plane said last about the resource of a key: ACCEPTED,\n" +
+			"STANDING is the result of the last response of the control plane for a key: ACCEPTED,\n" +
 			"REJECTED or ERROR; without a resource it is REQUESTED, UNREACHABLE or ABSENT.\n\n" +
 			"HAS is what the client has: the current version, an older one, none, or unknown. REASON\n" +
 			"is the reason of the NACK, or why the client does not have the current version. ACKED is\n" +
