@@ -16,13 +16,15 @@ type memoryReturn struct {
 	allocated uint64 // at the last look
 	quiet     int    // looks in a row with little allocated
 	next      time.Time
+	least     uint64 // the least that was resident since memory was returned; 0 at first
 }
 
 // memoryUse is what a look finds, in bytes.
 type memoryUse struct {
 	inUse     uint64 // what a collection would leave
 	allocated uint64 // of the heap, since the start
-	excess    uint64 // resident garbage and free memory
+	excess    uint64 // resident memory that is free, or garbage since the last collection
+	resident  uint64 // heap and stacks
 }
 
 const (
@@ -34,7 +36,8 @@ const (
 	// looks. Keepalive pings of idle clients take less.
 	quietShare = 256
 	// excessShare: memory is returned if it is one in excessShare of that in use, and at least
-	// leastExcess.
+	// leastExcess. What became resident since the last time counts as well: a collection in the middle
+	// of a burst counts as in use what is garbage a moment later, and stacks that have grown.
 	excessShare = 16
 	leastExcess = 4 << 20
 	// returnPauses: nothing is returned for returnPauses times the CPU time that it took before, on
@@ -50,12 +53,14 @@ func (m *memoryReturn) step(now time.Time, u memoryUse) bool {
 	if m.quiet++; since > u.inUse/quietShare+64<<10 {
 		m.quiet = 0
 	}
-	return m.quiet >= quietLooks && u.excess >= max(u.inUse/excessShare, leastExcess) && !now.Before(m.next)
+	m.least = min(m.least, u.resident)
+	return m.quiet >= quietLooks && max(u.excess, u.resident-m.least) >= max(u.inUse/excessShare, leastExcess) && !now.Before(m.next)
 }
 
-// took records that returning memory took so much CPU time, on a number of processors.
-func (m *memoryReturn) took(now time.Time, cpu time.Duration, processors int) {
-	m.next = now.Add(returnPauses * cpu / time.Duration(processors))
+// took records that memory was returned, which took so much CPU time, on a number of processors, and
+// left so many bytes resident.
+func (m *memoryReturn) took(now time.Time, cpu time.Duration, processors int, resident uint64) {
+	m.next, m.least = now.Add(returnPauses*cpu/time.Duration(processors)), resident
 }
 
 // returnMemory returns memory to the system whenever the process is at rest, until ctx ends.
@@ -75,7 +80,7 @@ func returnMemory(ctx context.Context) {
 			before := collectorTime()
 			runtime.GC() // what pools keep survives the first collection, and stacks shrink by half in each
 			debug.FreeOSMemory()
-			m.took(time.Now(), collectorTime()-before, runtime.GOMAXPROCS(0))
+			m.took(time.Now(), collectorTime()-before, runtime.GOMAXPROCS(0), readUse(samples).resident)
 		}
 	}
 }
@@ -100,7 +105,10 @@ func readUse(samples []metrics.Sample) memoryUse {
 		}
 	}
 	allocated, live, objects, free, stacks := n[0], n[1], n[2], n[3], n[4]
-	return memoryUse{inUse: live + stacks, allocated: allocated, excess: objects - min(objects, live) + free}
+	return memoryUse{
+		inUse: live + stacks, allocated: allocated,
+		excess: objects - min(objects, live) + free, resident: objects + free + stacks,
+	}
 }
 
 // collectorTime returns the CPU time that collections have taken so far.

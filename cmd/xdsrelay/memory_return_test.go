@@ -14,33 +14,38 @@ func TestMemoryReturn(t *testing.T) {
 	const mega = 1 << 20
 	var m memoryReturn
 	now, allocated := time.Unix(1000, 0), uint64(500*mega)
-	looks := func(n int, since, excess uint64) (returned int) {
+	looks := func(n int, since, excess, resident uint64) (returned int) {
 		for range n {
 			allocated += since
 			now = now.Add(lookInterval)
-			if m.step(now, memoryUse{inUse: 160 * mega, allocated: allocated, excess: excess}) {
+			if m.step(now, memoryUse{inUse: 160 * mega, allocated: allocated, excess: excess, resident: resident}) {
 				returned++
-				m.took(now, 800*time.Millisecond, 2)
+				resident = 160 * mega
+				m.took(now, 800*time.Millisecond, 2, resident)
 			}
 		}
 		return returned
 	}
 	for _, tc := range []struct {
-		what          string
-		looks         int
-		since, excess uint64
-		want          int
+		what                    string
+		looks                   int
+		since, excess, resident uint64
+		want                    int
 	}{
-		{"while clients connect", 20, 5 * mega, 100 * mega, 0},
-		{"right after that", 5, 0, 100 * mega, 0},
-		{"at rest", 1, 0, 100 * mega, 1},
-		{"soon afterwards", 19, 1000, 50 * mega, 0},
-		{"10 s afterwards", 1, 1000, 50 * mega, 1},
-		{"with little to return", 100, 1000, 9 * mega, 0},
-		{"with pings of clients", 6, mega / 2, 11 * mega, 1},
-		{"with updates", 6, 2 * mega, 50 * mega, 0},
+		{"while clients connect", 20, 5 * mega, 100 * mega, 260 * mega, 0},
+		{"right after that", 5, 0, 100 * mega, 260 * mega, 0},
+		{"at rest", 1, 0, 100 * mega, 260 * mega, 1},
+		{"soon afterwards", 19, 1000, 50 * mega, 210 * mega, 0},
+		{"10 s afterwards", 1, 1000, 50 * mega, 210 * mega, 1},
+		{"with little to return", 100, 1000, 9 * mega, 169 * mega, 0},
+		{"with pings of clients", 6, mega / 2, 11 * mega, 169 * mega, 1},
+		{"with updates", 6, 2 * mega, 50 * mega, 210 * mega, 0},
+		{"with garbage that the last collection counted as in use", 26, 1000, mega, 180 * mega, 1},
+		{"if that was in use", 100, 1000, mega, 169 * mega, 0},
+		{"when the system took some back", 20, 1000, mega, 150 * mega, 0},
+		{"and it is resident again", 1, 1000, mega, 162 * mega, 1},
 	} {
-		if got := looks(tc.looks, tc.since, tc.excess); got != tc.want {
+		if got := looks(tc.looks, tc.since, tc.excess, tc.resident); got != tc.want {
 			t.Errorf("%s: returned %d times, expected %d", tc.what, got, tc.want)
 		}
 	}
