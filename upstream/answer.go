@@ -130,8 +130,8 @@ func (r *runner) renew(s *session) {
 }
 
 // reopenReplaced opens a new stream in place of each one on which the content of other nodes has
-// replaced what the control plane sent: a control plane that goes back to that would stay silent,
-// since it counts as sent.
+// replaced what the control plane sent, and after the process slept: a control plane that goes back to
+// what it sent would stay silent, since it counts as sent, and its messages on the way may be old.
 func (r *runner) reopenReplaced() {
 	if r.following != nil {
 		return // the owner of the key may have older content than other nodes
@@ -185,12 +185,9 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	s.reply(a, owed, now, a.Reject(rsp))
 }
 
-// apply passes an update to the cache. On delta it opens a new stream if the update answers initial
-// versions that the cache no longer has (C8).
+// apply passes an update to the cache. It opens a new stream if the update answers initial versions
+// that the cache no longer has (C8), or may be from before the process slept.
 func (r *runner) apply(s *session, a *asked, u cache.Update) (changes int, ok bool) {
-	if !r.cp.cfg.Delta {
-		return r.feed.Apply(u), true
-	}
 	if changes, ok = r.feed.ApplyAnswer(a.claims, u); !ok {
 		r.renew(s)
 	}

@@ -93,3 +93,37 @@ func TestRenewedWhileOpen(t *testing.T) {
 		})
 	}
 }
+
+// TestSleptWithMessagesOnTheWay: after the process slept, a stream to the control plane begins again
+// without the versions of a SotW server, and a response that arrives on the old one is not applied:
+// clients may have newer content from other nodes (K12).
+func TestSleptWithMessagesOnTheWay(t *testing.T) {
+	for name, delta := range map[string]bool{"delta": true, "SotW": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				o := memory.NewOrigin(t)
+				r := newRig(t, fast(delta, o.Addr()))
+				c := r.join("k")
+				c.want(cds, "*")
+				st := o.NextStream(t)
+				st.NextRequestOf(t, cds)
+				st.Respond(t, cds, "1", cluster("a", 1))
+				c.waitState(cds, "a")
+				began := time.Now()
+				time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+				st.Respond(t, cds, "2", cluster("a", 1), cluster("b", 1))
+				r.cache.Slept(began) // the response is on the way
+				st = o.NextStream(t)
+				asked := st.NextRequestOf(t, cds)
+				if got := c.state(cds); got != "a" {
+					t.Errorf("the clients see %q before the new stream has an answer", got)
+				}
+				if asked.Version != "" {
+					t.Errorf("claims the version %q", asked.Version)
+				}
+				st.Respond(t, cds, "3", cluster("a", 1), cluster("c", 1))
+				c.waitState(cds, "a c")
+			})
+		})
+	}
+}

@@ -21,8 +21,9 @@ import (
 // with different views. On SotW: the wildcard is subscribed after names or again, or unsubscribed
 // in its legacy form. Subscribing to a name first would work as well, but a server ignores such a
 // request where it crosses a response (B8). On delta: see joinIsAmbiguous. It also ends a stream
-// whose content other nodes' newer content has replaced; see [runner.reopenReplaced].
-var errRenewed = errors.New("stream reopened for a wildcard subscription, or after other nodes had newer content")
+// whose content other nodes' newer content has replaced, and one from before the process slept; see
+// [runner.reopenReplaced].
+var errRenewed = errors.New("stream reopened for a wildcard subscription, or after other nodes had newer content, or after the process was suspended")
 
 // session is one stream: its subscriptions and the requests that are pending.
 type session struct {

@@ -67,6 +67,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			change.lose(name)
 		}
 	}
+	t.hearRestoredLocked(&u, missing)
 	t.demand.BoundGhosts(by)
 	t.rejectLocked(by, u)
 	change.noteErrors(u)

@@ -9,7 +9,7 @@ import "xdsrelay/relay/resource"
 
 // Claims returns a number that identifies the content of the stream for a type, as far as claims
 // are concerned: it changes when restored content has replaced the previous content, or has been
-// added to a complete set. It is taken before the claims are made.
+// added to a complete set, and when the process has slept. It is taken before the claims are made.
 func (f *Feed) Claims(typ *resource.Type) uint64 {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -21,8 +21,8 @@ func (f *Feed) Claims(typ *resource.Type) uint64 {
 }
 
 // ApplyAnswer is [Feed.Apply] of an answer to claims. It stores nothing and returns false if the
-// content of the stream has changed since: the control plane has to be asked again, with other
-// claims. After the end of the feed, and for a type that no client has asked for, nothing is left
+// content of the stream has changed since, or the process has slept: the control plane has to be
+// asked again, with other claims. After the end of the feed, and for a type that no client has asked for, nothing is left
 // to ask, and it returns true.
 func (f *Feed) ApplyAnswer(claims uint64, u Update) (changes int, ok bool) {
 	ok = true

@@ -137,6 +137,39 @@ func (r *pendingRestore) addTo(k *Snapshot, t *Table) {
 	k.Wildcard = k.Wildcard || whole
 }
 
+// hearRestoredLocked records that nothing is left to restore of the names that an update has removed or
+// changed. When their demand ends, the table forgets them, and what was restored before is older than
+// what clients got.
+func (t *Table) hearRestoredLocked(u *Update, missing []string) {
+	r := t.pendingRestore
+	if r == nil || u.assumed {
+		return
+	}
+	forget := func(key string) {
+		if _, had := r.named[key]; had {
+			r.taken[key] = struct{}{}
+			delete(r.named, key)
+		}
+	}
+	for _, res := range u.Resources {
+		e, of := t.store.Get(res.Key), r.named[res.Key]
+		if e == nil || e.Res == nil || len(of) == 1 && e.Res.SameContent(r.snapshot.Resources[of[0]].Resource) {
+			continue
+		}
+		forget(res.Key)
+	}
+	for _, spelled := range u.Removed {
+		if name := resource.Canonical(spelled); !t.store.Exists(name) {
+			forget(name)
+		}
+	}
+	for _, name := range missing {
+		if !t.store.Exists(name) {
+			forget(name)
+		}
+	}
+}
+
 // bytes estimates the memory beyond that of the tables.
 func (r *pendingRestore) bytes() (n int64) {
 	for _, one := range r.snapshot.Resources {

@@ -291,6 +291,38 @@ func TestKeptUnasked(t *testing.T) {
 	})
 }
 
+// TestRemovedSinceRestored: once the demand for a name has ended, the older copy of what the control plane
+// has removed or changed since is neither passed on nor restored again: it would count as current as
+// the rest of the table (K14).
+func TestRemovedSinceRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{Linger: time.Minute})
+		c := w.client(endpoints, false, "a", "b", "c")
+		w.feed.TakeDemand(true, true)
+		w.feed.Up()
+		w.apply(endpoints, res("a", "2"), res("c", "2"))
+		w.remove(endpoints, "b")
+		w.group.RestoreFrom(holds(endpoints, false, time.Now().Add(-time.Minute), res("a", "1"), res("b", "1"), res("c", "1"), res("d", "1")))
+		w.apply(endpoints, res("c", "3"))
+		w.remove(endpoints, "b")
+		w.feed.Down(errOut)
+		c.table.Replace(&c.w, false, []string{"a"})
+		pass(5 * time.Minute)
+		if b := c.table.entryOf("b"); b != nil {
+			t.Fatalf("the demand of b has not ended: %+v", b)
+		}
+		var got []string
+		for _, one := range w.group.Snapshots()[0].Resources {
+			got = append(got, one.Resource.Key+string(one.Resource.Body))
+		}
+		if slices.Sort(got); !slices.Equal(got, []string{"a2", "d1"}) {
+			t.Errorf("passes on %q, expected a2 and what nothing is known of", got)
+		}
+		c.table.Replace(&c.w, false, []string{"a", "b", "c", "d"})
+		expectSees(t, c, "a", "d")
+	})
+}
+
 // TestKeptNothing: a type that no control plane has answered has no snapshot, and neither have
 // private groups.
 func TestKeptNothing(t *testing.T) {

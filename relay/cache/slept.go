@@ -74,27 +74,39 @@ func (c *Cache) wakeAll() {
 const stayedUp = time.Minute
 
 // Slept records that the process did not run from a time on until now, so that the content of all
-// keys may be old.
+// keys may be old. Streams to the control plane begin again: messages on the way are from before the
+// process ran again, and clients may have newer content from other nodes.
 func (c *Cache) Slept(began time.Time) {
+	for g, streams := range c.startSlept(began) {
+		g.signalDemand(streams)
+	}
+}
+
+// startSlept is Slept without the signal to the feeds of the streams that begin again, which it
+// returns.
+func (c *Cache) startSlept(began time.Time) map[*Group]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return
+		return nil
 	}
 	if c.confirm != nil {
 		c.confirm.Stop() // it would confirm too early what slept again
 	}
 	now := time.Now()
 	c.confirm = time.AfterFunc(stayedUp, func() { c.confirmAwake(now) })
+	again := make(map[*Group]uint64)
 	for _, g := range c.groups {
 		if g.runs {
-			g.sleptLocked(began)
+			again[g] = g.sleptLocked(began)
 		}
 	}
+	return again
 }
 
-// sleptLocked must be called with cache.mu held.
-func (g *Group) sleptLocked(began time.Time) {
+// sleptLocked returns the set of streams that have to begin again. It must be called with cache.mu
+// held.
+func (g *Group) sleptLocked(began time.Time) (again uint64) {
 	hold, now := g.cache.cfg.Hold, time.Now()
 	for _, t := range g.Tables() {
 		t.mu.Lock()
@@ -104,6 +116,10 @@ func (g *Group) sleptLocked(began time.Time) {
 				continue
 			}
 			t.effectLocked(i, stream.confidence.Woke(began, now), nil)
+			if g.asksOrigin(i) {
+				stream.claims++
+				again |= 1 << i
+			}
 			if hold > 0 {
 				stream.confidence.HoldBegan()
 			}
@@ -118,7 +134,7 @@ func (g *Group) sleptLocked(began time.Time) {
 	if hold > 0 {
 		g.holdFor(hold)
 	}
-	g.signalNeeds()
+	return again
 }
 
 // unheardSinceSleep reports whether a stream to the control plane has been established since before

@@ -217,6 +217,49 @@ func TestSleptAndStalled(t *testing.T) {
 	}
 }
 
+// TestStreamsBeginAgainAfterSleep: messages on the way on a stream to the control plane are from before
+// the process ran again, and clients may have newer content from other nodes, also if other nodes
+// have no other content than this one. So the stream begins again, and what arrives on the old one
+// stores nothing (K12). A stream to the owner goes on.
+func TestStreamsBeginAgainAfterSleep(t *testing.T) {
+	for name, borrowed := range map[string]bool{"to the control plane": false, "to the owner": true} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				c := w.client(clusters, true)
+				w.feed.Borrow(borrowed)
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				began := time.Now()
+				pass(time.Minute)
+				for len(w.feed.News()) > 0 {
+					<-w.feed.News()
+				}
+				before := w.feed.Claims(clusters)
+				w.cache.Slept(began)
+				if again := len(w.feed.News()) > 0; again == borrowed {
+					t.Errorf("the stream begins again: %t", again)
+				}
+				if _, ok := w.feed.ApplyAnswer(before, Update{Type: clusters, Resources: []*resource.Resource{res("b", "1")}}); ok != borrowed {
+					t.Errorf("a message on the old stream is stored: %t", ok)
+				}
+				if borrowed {
+					return
+				}
+				expectSees(t, c, "a")
+				if !c.head().Held {
+					t.Error("clients do not wait for the new stream")
+				}
+				w.apply(clusters, res("c", "1"))
+				expectSees(t, c, "a", "c")
+				if c.head().Held {
+					t.Error("clients wait although the new stream has an answer")
+				}
+			})
+		})
+	}
+}
+
 // TestComparesSince: clients wait for other nodes to be asked since the feed began, and since the
 // process last ran again after it slept.
 func TestComparesSince(t *testing.T) {

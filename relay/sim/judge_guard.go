@@ -42,6 +42,8 @@ func (h *holders) note(c *view, e *record.Event) {
 		delete(h.nodes, e.Node)
 		maps.DeleteFunc(h.since, func(w want, _ time.Time) bool { return w.node == e.Node })
 		h.passed = h.passed || e.Why != "killed"
+	case e.Kind == record.NodeUp && e.Why != cutOffWhy: // a node sends updates also while it drains
+		delete(h.nodes, e.Node)
 	case e.Kind == record.Fault && (strings.Contains(e.Why, "redis-down") || strings.Contains(e.Why, "redis-flush")):
 		clear(h.store)
 	case e.Kind == record.ClientGot:

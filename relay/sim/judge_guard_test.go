@@ -28,6 +28,8 @@ func TestJudgeGuard(t *testing.T) {
 	killed := func(node string) record.Event {
 		return record.Event{Kind: record.NodeDown, Node: node, Why: "killed"}
 	}
+	drained, started := record.Event{Kind: record.NodeDown, Node: "n0", Why: "drained"}, record.Event{Kind: record.NodeUp, Node: "n0"}
+	cut, reached := record.Event{Kind: record.NodeDown, Node: "n0", Why: cutOffWhy}, record.Event{Kind: record.NodeUp, Node: "n0", Why: cutOffWhy}
 	empty := has(absent, "a")
 	gone, emptied := []record.Event{has(3, "b"), empty}, []record.Event{has(2, "a"), has(absent, "b"), empty}
 	sent := record.Event{Kind: record.OriginSent, Key: "k", Type: xdstest.ClusterType, Resources: []record.Resource{{Name: "b", Serial: 3}}}
@@ -39,13 +41,15 @@ func TestJudgeGuard(t *testing.T) {
 		kept   string
 		found  bool
 	}{
-		"the node had it":                {before: append(start("n0"), empty), found: true},
-		"another had it":                 {before: append(start("n0", "n1"), killed("n0"), empty), after: back, found: true},
-		"nobody has it":                  {before: append(start("n0"), killed("n0"), empty), after: back},
-		"all who had it were killed":     {before: append(start("n0", "n1"), killed("n0"), killed("n1"), empty), after: back},
-		"the store has it":               {before: start("n0"), kept: "redis", after: append([]record.Event{killed("n0"), empty}, back...), found: true},
-		"the store was emptied":          {before: start("n0"), kept: "redis", after: append([]record.Event{{Kind: record.Fault, Why: "1s 0s redis-flush"}, killed("n0"), empty}, back...)},
-		"it was cut off for its clients": {before: append(start("n0"), record.Event{Kind: record.NodeDown, Node: "n0", Why: cutOffWhy}, empty), found: true},
+		"the node had it": {before: append(start("n0"), empty), found: true},
+		"another had it":  {before: append(start("n0", "n1"), killed("n0"), empty), after: back, found: true},
+		"a node sent it while it drained, and started again": {before: append(start("n0"), drained, got("x", 1, "a"), started, empty), after: back},
+		"a node was cut off, and sent it since":              {before: append(start("n0"), cut, got("x", 1, "a"), reached, empty), found: true},
+		"nobody has it":                                      {before: append(start("n0"), killed("n0"), empty), after: back},
+		"all who had it were killed":                         {before: append(start("n0", "n1"), killed("n0"), killed("n1"), empty), after: back},
+		"the store has it":                                   {before: start("n0"), kept: "redis", after: append([]record.Event{killed("n0"), empty}, back...), found: true},
+		"the store was emptied":                              {before: start("n0"), kept: "redis", after: append([]record.Event{{Kind: record.Fault, Why: "1s 0s redis-flush"}, killed("n0"), empty}, back...)},
+		"it was cut off for its clients":                     {before: append(start("n0"), record.Event{Kind: record.NodeDown, Node: "n0", Why: cutOffWhy}, empty), found: true},
 		"another cannot be reached": {before: append(start("n0", "n1"), killed("n0"), empty), after: back,
 			wrong: func(j *judge) { j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...) }},
 		"another could not be reached a moment ago": {before: append(start("n0", "n1"), killed("n0"), empty), after: back,
