@@ -50,7 +50,7 @@ func TestRepeatedOrdersAreOneEvent(t *testing.T) {
 		}
 		for range 90 {
 			send(apply, "/rules/apply?most=100")
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		}
 		send(apply, "/rules/apply?most=10")
 		send(kick, "/kick?client=a")
