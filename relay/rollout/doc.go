@@ -26,6 +26,8 @@
 //   - orders.go: the orders of operators, and the brakes.
 //   - next.go: decisions and the reasons to wait.
 //   - policy.go, presets.go, validate.go, validate_checks.go: the policy of a key.
+//   - policies.go, selector.go: the policies of a configuration, and what their expressions say about a
+//     client.
 //   - hash.go, population.go, roster.go, scouts.go: the canaries, and how nodes choose them together.
 //   - analysis.go, exact.go: the verdict on two arms, and the statistics behind it.
 //   - budget.go: how many clients of a tier may have revisions that no bake has proven.

@@ -1,7 +1,7 @@
 package rollout
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +39,7 @@ func ParseShare(text string) (Share, error) {
 	number, is := strings.CutSuffix(strings.TrimSpace(text), "%")
 	percent, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if !is || err != nil || !(percent >= 0 && percent <= 100) {
-		return 0, fmt.Errorf("%q is no share, expected a percentage from 0%% to 100%%, such as 1%% or 12.5%%", text)
+		return 0, errors.New("expected a percentage from 0% to 100%, such as 1% or 12.5%")
 	}
 	return Share(percent / 100), nil
 }

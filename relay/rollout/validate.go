@@ -18,7 +18,7 @@ func (p Problem) String() string { return p.Field + ": " + p.Message }
 
 // World is what a policy depends on besides itself.
 type World struct {
-	// Env compiles its expressions.
+	// Env compiles its expressions; nil leaves them to [Policy.Compile].
 	Env *aggregation.Env
 	// LastGood says that last known good is stored.
 	LastGood bool
@@ -45,7 +45,7 @@ func (p *Policy) Validate(w *World) (problems, warnings []Problem) {
 	}
 	p.checkTypes(&c)
 	if p.Mode.Holds() && !w.LastGood {
-		c.wrong("mode", "is %s without last_known_good.store: a restart of the tier would release what is held; set it, or use mode observe", p.Mode)
+		c.wrong("mode", "is %s without last_known_good.store, so a restart would release what is held; set last_known_good.store to directory or redis, or use mode observe", p.Mode)
 	}
 	if p.Mode == Automatic && !w.Agrees {
 		c.wrong("mode", "is automatic in a tier of several nodes without Redis, which cannot agree on who gets a revision; expected observe or manual, or tier.redis.url")
@@ -149,26 +149,8 @@ func (p *Policy) checkClients(c *check, w *World) {
 	if w.Env == nil {
 		return
 	}
-	text := func(field, src string) {
-		if src != "" {
-			_, issues := w.Env.Text(src)
-			c.expression(field, issues)
-		}
-	}
-	condition := func(field, src string) {
-		if src != "" {
-			_, issues := w.Env.Condition(src)
-			c.expression(field, issues)
-		}
-	}
-	text("scouts.by", p.Scouts.By)
-	condition("canaries.match", p.Canaries.Match)
-	text("canaries.spread", p.Canaries.Spread)
-	condition("canaries.never", p.Canaries.Never)
-}
-
-func (c *check) expression(field string, issues []aggregation.Issue) {
-	for _, is := range issues {
-		c.wrong(field, "line %d, column %d of the expression: %s", is.Line, is.Column, is.Message)
+	_, mistakes := p.Compile(w.Env)
+	for _, m := range mistakes {
+		c.wrong(m.Field, "line %d, column %d of the expression: %s", m.Line, m.Column, m.Message)
 	}
 }
