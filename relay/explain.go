@@ -113,6 +113,7 @@ func (ex KeyExplanation) MarshalJSON() ([]byte, error) {
 		Match   string   `json:"match"`
 		Key     string   `json:"key"`
 		Passes  []string `json:"passes"`
+		Rollout string   `json:"rollout,omitempty"`
 	}
 	type refusalJSON struct {
 		Code   string `json:"code"`
@@ -123,6 +124,7 @@ func (ex KeyExplanation) MarshalJSON() ([]byte, error) {
 	var out struct {
 		Key     string          `json:"key,omitempty"`
 		Rule    string          `json:"rule,omitempty"`
+		Rollout string          `json:"rollout,omitempty"`
 		Node    json.RawMessage `json:"upstream_node,omitempty"`
 		Refusal *refusalJSON    `json:"refused,omitempty"`
 		Rules   []ruleJSON      `json:"rules"`
@@ -131,7 +133,7 @@ func (ex KeyExplanation) MarshalJSON() ([]byte, error) {
 	}
 	out.Authorize = ex.Access.Rules
 	for _, r := range ex.Rules {
-		out.Rules = append(out.Rules, ruleJSON{r.Rule, string(r.Outcome), r.Match, r.Key, append([]string{}, r.Passes...)})
+		out.Rules = append(out.Rules, ruleJSON{r.Rule, string(r.Outcome), r.Match, r.Key, append([]string{}, r.Passes...), r.Rollout})
 	}
 	if r := ex.Access.Refusal; r != nil {
 		out.Refusal = &refusalJSON{r.GRPCStatus().Code().String(), string(r.Reason), r.Rule, r.Error()}
@@ -145,6 +147,6 @@ func (ex KeyExplanation) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Key, out.Rule, out.Node = string(ex.Result.Key), ex.Result.Rule, node
+	out.Key, out.Rule, out.Rollout, out.Node = string(ex.Result.Key), ex.Result.Rule, ex.Result.Rollout, node
 	return json.Marshal(out)
 }

@@ -26,10 +26,7 @@ func (c *compiler) fail(field string, item int, source string, issues ...issue) 
 }
 
 func (c *compiler) compile() rule {
-	r := rule{config: c.config, name: c.config.Name}
-	if r.name == "" {
-		r.name = fmt.Sprintf("#%d", c.index+1)
-	}
+	r := rule{config: c.config, name: c.config.NameAt(c.index)}
 	if err := checkText(r.name); err != nil {
 		c.fail("name", 0, "", issue{message: fmt.Sprintf("%q is not a name, expected printable characters", r.name)})
 	}

@@ -29,6 +29,7 @@ type RuleOutcome struct {
 	Key     string
 	Outcome Outcome
 	Passes  []string // Node fields that the rule passes upstream, sorted
+	Rollout string   // the policy for changes; empty for none
 }
 
 // Explanation says how Resolve comes to its answer for one client.
@@ -42,7 +43,7 @@ type Explanation struct {
 func (rs *Rules) Explain(node *corev3.Node, peer Peer) Explanation {
 	var ex Explanation
 	for _, r := range rs.rules {
-		o := RuleOutcome{Rule: r.name, Match: r.config.Match, Key: r.config.Key, Outcome: NotReached}
+		o := RuleOutcome{Rule: r.name, Match: r.config.Match, Key: r.config.Key, Outcome: NotReached, Rollout: r.config.Rollout}
 		for _, p := range r.paths {
 			o.Passes = append(o.Passes, p.String())
 		}
@@ -86,7 +87,11 @@ func (ex Explanation) String() string {
 		fmt.Fprintf(&b, "\nrefused: %s (%s)\n", ex.Refusal, ex.Refusal.Code())
 		return b.String()
 	}
-	fmt.Fprintf(&b, "\nkey: %s\nNode for the control plane: %s\n", ex.Result.Key, nodeJSON(ex.Result.Node))
+	fmt.Fprintf(&b, "\nkey: %s\n", ex.Result.Key)
+	if ex.Result.Rollout != "" {
+		fmt.Fprintf(&b, "rollout: %s\n", ex.Result.Rollout)
+	}
+	fmt.Fprintf(&b, "Node for the control plane: %s\n", nodeJSON(ex.Result.Node))
 	return b.String()
 }
 

@@ -11,12 +11,12 @@ import (
 func TestExplain(t *testing.T) {
 	rs := mustCompile(t,
 		Rule{Name: "edge", Match: `node.metadata.env == "edge"`, Key: `"edge"`},
-		Rule{Name: "zones", Match: "has(node.locality)", Key: "node.cluster +\n  '/' + node.locality.zone"},
+		Rule{Name: "zones", Match: "has(node.locality)", Key: "node.cluster +\n  '/' + node.locality.zone", Rollout: "standard"},
 		Rule{Name: "rest", Key: "node.cluster"},
 	)
 	ex := rs.Explain(testNode(t), Peer{})
 	want, _ := rs.Resolve(testNode(t), Peer{})
-	if ex.Refusal != nil || ex.Result.Key != want.Key {
+	if ex.Refusal != nil || ex.Result.Key != want.Key || ex.Result.Rollout != "standard" || ex.Rules[1].Rollout != "standard" || ex.Rules[2].Rollout != "" {
 		t.Fatalf("explains %+v, resolves %+v", ex, want)
 	}
 	got := ex.String()
@@ -24,7 +24,7 @@ func TestExplain(t *testing.T) {
 		`edge      no match     node.metadata.env == "edge"  "edge"                                   (none)`,
 		`zones     chosen       has(node.locality)           node.cluster + '/' + node.locality.zone  cluster, locality.zone`,
 		`rest      not reached  (all clients)                node.cluster                             cluster`,
-		"key: web/eu-1~", "Node for the control plane: {\n  \"id\": \"xdsrelay/web/eu-1~", `"zone": "eu-1"`,
+		"key: web/eu-1~", "\nrollout: standard\n", "Node for the control plane: {\n  \"id\": \"xdsrelay/web/eu-1~", `"zone": "eu-1"`,
 	} {
 		if !strings.Contains(got, line) {
 			t.Errorf("no %q in\n%s", line, got)

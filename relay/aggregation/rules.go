@@ -31,6 +31,18 @@ type Rule struct {
 	// identity share them only with clients of the same identity: the control plane
 	// receives a stream for each identity, with the identity in its Node.
 	ShareSecrets bool `yaml:"share_secrets"`
+	// The policy by which changes are released to the clients of this rule: a name in
+	// rollout.policies, or a preset (quick, standard, careful). Empty means that all
+	// changes pass at once.
+	Rollout string `yaml:"rollout" json:",omitempty"`
+}
+
+// NameAt returns the name of the rule at a position of a list, from 0, as in [Result.Rule].
+func (r Rule) NameAt(i int) string {
+	if r.Name == "" {
+		return fmt.Sprintf("#%d", i+1)
+	}
+	return r.Name
 }
 
 // DefaultRule is the rule of an empty list: clients of one cluster are a group.
@@ -112,8 +124,9 @@ type Result struct {
 	// Node is the group's upstream Node (K4), the same for every member. It shares
 	// nothing with the client's Node.
 	Node *corev3.Node
-	// ShareSecrets is that of the rule.
+	// ShareSecrets and Rollout are those of the rule.
 	ShareSecrets bool
+	Rollout      string
 }
 
 // Resolve finds the group of a client from the Node of its stream's first request
@@ -213,5 +226,5 @@ func (rs *Rules) apply(r *rule, node *corev3.Node, vars map[string]any, payload 
 	if len(key) > MaxKeyLen {
 		return refuse(BadKey, fmt.Sprintf("the key has %d bytes with its marks, expected at most %d", len(key), MaxKeyLen))
 	}
-	return Result{Rule: r.name, Key: key, ShareSecrets: r.config.ShareSecrets, Node: finish(passed, r.paths, key, rs.userAgentVersion, payload)}, nil
+	return Result{Rule: r.name, Key: key, ShareSecrets: r.config.ShareSecrets, Rollout: r.config.Rollout, Node: finish(passed, r.paths, key, rs.userAgentVersion, payload)}, nil
 }

@@ -57,6 +57,10 @@ type Config struct {
 	RemovalGuard RemovalGuard `yaml:"removal_guard"`
 	// Configuration kept across restarts, for a start while the control plane is down.
 	LastKnownGood LastKnownGood `yaml:"last_known_good"`
+	// Staged release of changes (experimental): a change reaches a few clients first, and
+	// the others once those stay well. It applies to the clients of the aggregation rules
+	// with a rollout.
+	Rollout Rollout `yaml:"rollout" change:"live"`
 	// Several nodes as one tier: a client may connect to any node, and the control
 	// plane sees one stream per key.
 	Tier Tier `yaml:"tier"`
@@ -302,6 +306,7 @@ func Default() *Config {
 		Cache:         Cache{Linger: time.Minute, ConfirmTimeout: time.Second, Tombstones: 1024, History: 20},
 		RemovalGuard:  RemovalGuard{Hold: 5 * time.Minute},
 		LastKnownGood: defaultLastKnownGood(),
+		Rollout:       defaultRollout(),
 		Tier:          defaultTier(),
 		Admin:         Admin{Address: "127.0.0.1:19000", TLS: ServerTLS{Certificates: defaultCertificates()}},
 		Telemetry:     Telemetry{ClientSpans: 3},

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"time"
 
 	"xdsrelay/relay/yamlpos"
 )
@@ -125,6 +126,10 @@ func newItem(t reflect.Type) reflect.Value {
 		return reflect.ValueOf(NamedUpstream{Upstream: DefaultUpstream()})
 	case reflect.TypeFor[NamedListener]():
 		return reflect.ValueOf(NamedListener{Listener: DefaultListener()})
+	case reflect.TypeFor[RolloutPolicy]():
+		return reflect.ValueOf(defaultRolloutPolicy())
+	case reflect.TypeFor[RolloutStep]():
+		return reflect.ValueOf(RolloutStep{Bake: 5 * time.Minute})
 	}
 	return reflect.Zero(t)
 }
@@ -176,7 +181,8 @@ func (d *decoder) decodeScalar(n *yamlpos.Value, v reflect.Value, path string) {
 	case yamlpos.Float:
 		ok = t.Kind() == reflect.Float64 || t == reflect.TypeFor[TLSVersion]()
 	case yamlpos.Bool:
-		ok = t.Kind() == reflect.Bool
+		// A writer of YAML 1.1, such as Helm, turns off into false.
+		ok = t.Kind() == reflect.Bool || t == reflect.TypeFor[RolloutMode]() && n.Text == "false"
 	}
 	if !ok {
 		hint := ""

@@ -106,7 +106,7 @@ func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, in
 		case value.Kind() == reflect.Struct:
 			b.WriteString("\n")
 			writeStruct(b, docs, value, indent+"  ", live || isLive(f))
-		case value.Kind() == reflect.Slice && value.Len() > 0:
+		case value.Kind() == reflect.Slice && value.Type() != stringsType && value.Len() > 0:
 			b.WriteString("\n")
 			for i := range value.Len() {
 				var item strings.Builder
@@ -130,7 +130,7 @@ func writeScalar(v reflect.Value) string {
 		}
 		return s
 	case []string:
-		return "[]"
+		return "[" + strings.Join(x, ", ") + "]"
 	case TLSVersion, ClientAuth, FileMode:
 		return fmt.Sprintf("%q", x)
 	default:

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"xdsrelay/relay/rollout"
 )
 
 var (
@@ -116,6 +118,8 @@ func expectation(t reflect.Type) string {
 		return "a duration like 30s"
 	case t == reflect.TypeFor[Size]():
 		return "a size like 64MiB"
+	case t == reflect.TypeFor[rollout.Share]():
+		return "a percentage like 1%"
 	case t.Kind() == reflect.Struct:
 		return "fields (" + list(fieldNames(t), "and") + ")"
 	case t.Kind() == reflect.Slice:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"xdsrelay/relay/rollout"
 )
 
 // key is a field of the configuration for the reference page.
@@ -29,7 +31,7 @@ func keys() (all []key) {
 				live: live || isLive(f), expert: isExpert(f),
 			}
 			if text, ok := defaultText(inner); ok && fmt.Sprint(text) != "" && fmt.Sprint(text) != "[]" {
-				k.def = fmt.Sprint(text)
+				k.def = defaultOf(text)
 			}
 			switch t := inner.Type(); {
 			case t.Kind() == reflect.Struct && !isText(t):
@@ -49,6 +51,14 @@ func keys() (all []key) {
 	return all
 }
 
+// defaultOf is a default for readers.
+func defaultOf(v any) string {
+	if items, ok := v.([]string); ok {
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	return fmt.Sprint(v)
+}
+
 // isExpert reports whether a field is one that operators set only with support.
 func isExpert(f reflect.StructField) bool { return f.Tag.Get("level") == "expert" }
 
@@ -61,6 +71,8 @@ func kindOf(t reflect.Type) string {
 		return "size"
 	case t == reflect.TypeFor[FileMode]():
 		return "permissions"
+	case t == reflect.TypeFor[rollout.Share]():
+		return "percentage"
 	case t == reflect.TypeFor[Bundles]():
 		return "map of text"
 	case t == stringsType:

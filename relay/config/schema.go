@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"xdsrelay/relay/rollout"
 )
 
 // commentsJSON are the comments of all fields, by "package.Struct.Field", as
@@ -98,6 +100,10 @@ func schemaOf(c map[string]string, v reflect.Value) object {
 		return object{{"type", []string{"string", "integer"}}, {"pattern", `^([0-9]+ ?(B|KiB|MiB|GiB)|0)$`}, {"maximum", 0}}
 	case t == reflect.TypeFor[FileMode]():
 		return object{{"type", "string"}, {"pattern", `^[0-7]{1,4}$`}}
+	case t == reflect.TypeFor[rollout.Share]():
+		return object{{"type", "string"}, {"pattern", `^[0-9]+(\.[0-9]+)? ?%$`}}
+	case t == reflect.TypeFor[RolloutMode]():
+		return object{{"enum", []any{rollout.Automatic, rollout.Manual, rollout.Observe, rollout.Off, false}}}
 	case t == reflect.TypeFor[Bundles]():
 		return object{{"type", "object"}, {"additionalProperties", object{{"type", "string"}}}}
 	case isText(t) && t.Kind() == reflect.String:
@@ -162,6 +168,8 @@ func defaultText(v reflect.Value) (text any, ok bool) {
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		return durationText(x), true
+	case rollout.Share:
+		return x.String(), x != 0 // a share of nothing is no default
 	case fmt.Stringer:
 		return x.String(), true
 	case []string:

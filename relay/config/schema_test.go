@@ -11,7 +11,7 @@ import (
 )
 
 // sources are the files that say what fields there are.
-var sources = []string{"admin.go", "config.go", "listener.go", "downstream.go", "tls.go", "limits.go", "authorization.go", "tier.go", "../aggregation/rules.go", "../authorize/policy.go"}
+var sources = []string{"admin.go", "config.go", "listener.go", "downstream.go", "tls.go", "limits.go", "authorization.go", "tier.go", "rollout.go", "../aggregation/rules.go", "../authorize/policy.go"}
 
 // TestComments holds that what the program says of fields is what the code says.
 func TestComments(t *testing.T) {

@@ -24,6 +24,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkAuthorization(cfg)
 	d.checkTypes("aggregation.private_types", cfg.Aggregation.PrivateTypes)
 	d.checkLastKnownGood(cfg)
+	d.checkRollout(cfg)
 	d.checkTier(cfg)
 	d.checkAdmin(cfg)
 	d.checkTraceURL(cfg.Telemetry.TraceURL)

@@ -5,12 +5,13 @@ import (
 	"net/url"
 )
 
-// Warnings returns the risks of a valid configuration for a tier in production, each as a
-// sentence with the field and what to do.
+// Warnings returns the risks of a valid configuration for a tier in production, and of its
+// rollouts, each as a sentence with the field and what to do.
 func (c *Config) Warnings() (all []string) {
+	all = c.rolloutWarnings()
 	t := c.Tier
 	if !t.On() {
-		return nil
+		return all
 	}
 	host, _, _ := net.SplitHostPort(t.Peer.Address) // it is valid
 	secure := t.Peer.TLS.CertFile != "" || t.Peer.TLS.WorkloadAPI != ""

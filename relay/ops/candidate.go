@@ -41,6 +41,7 @@ type CandidateRule struct {
 	PassFields   []string `json:"pass_fields,omitempty"`
 	NodeField    string   `json:"node_field,omitempty"`
 	ShareSecrets bool     `json:"share_secrets,omitempty"`
+	Rollout      string   `json:"rollout,omitempty"`
 }
 
 // CandidateAccess is an [authorize.Rule].

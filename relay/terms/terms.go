@@ -30,12 +30,13 @@ const (
 	partAddresses   = "upstream.addresses"
 	partGuard       = "removal_guard"
 	partLastGood    = "last_known_good"
+	partRollout     = "rollout"
 	partTier        = "tier"
 )
 
 // Parts are all parts that there are, in order.
 func Parts() []string {
-	return []string{partAggregation, partAuthorize, partOrigin, partAddresses, partGuard, partLastGood, partTier}
+	return []string{partAggregation, partAuthorize, partOrigin, partAddresses, partGuard, partLastGood, partRollout, partTier}
 }
 
 // Terms are the parts, each in a form that is the same for the same meaning.
@@ -68,6 +69,7 @@ func Of(cfg *config.Config, marks []string) Terms {
 		partAuthorize: written(append([]authorize.Rule{}, cfg.Authorization.Policy()...)),
 		partOrigin:    written(origins),
 		partGuard:     written([]any{cfg.RemovalGuard.MaxPercent, cfg.RemovalGuard.Hold}),
+		partRollout:   written(cfg.Rollout),
 		partTier:      written(cfg.Tier.Lease),
 	}
 	if !cfg.Tier.OwnUpstreamAddresses {

@@ -45,7 +45,11 @@ func TestTerms(t *testing.T) {
 		"a directory":             {func(c *config.Config) { c.Upstreams[0].Addresses, c.Upstreams[0].Directory = nil, "/etc/xds" }, []string{"upstream", "upstream.addresses"}},
 		"what may be removed":     {func(c *config.Config) { c.RemovalGuard.MaxPercent = 50 }, []string{"removal_guard"}},
 		"no last good":            {func(c *config.Config) { c.LastKnownGood.Store = config.StoreNone }, []string{"last_known_good"}},
-		"the lease":               {func(c *config.Config) { c.Tier.Lease += time.Second }, []string{"tier"}},
+		"a policy":                {func(c *config.Config) { c.Rollout.Policies = []config.RolloutPolicy{{Name: "quick"}} }, []string{"rollout"}},
+		"the policy of a rule": {func(c *config.Config) {
+			c.Aggregation.Rules = []aggregation.Rule{{Name: "default", Key: "node.cluster", Rollout: "quick"}}
+		}, []string{"aggregation"}},
+		"the lease": {func(c *config.Config) { c.Tier.Lease += time.Second }, []string{"tier"}},
 		"what is its own": {func(c *config.Config) {
 			c.Node.Name, c.Listener.Address, c.Tier.Peer.Address, c.Limits.MaxStreams, c.Log.Level = "b", ":1", ":2", 7, config.LevelDebug
 			c.LastKnownGood.EncryptionKeysFile, c.Upstream.TLS.CertFile, c.Cache.Linger = "elsewhere", "elsewhere", time.Hour

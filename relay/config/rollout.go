@@ -1,0 +1,285 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/rollout"
+)
+
+// Rollout configures the staged release of changes.
+type Rollout struct {
+	// The percentages of all clients that may have changes of any keys before the first
+	// bake of those is over. At least one client may. The first percentage applies until
+	// a bake ends without a failure anywhere, then the next one. It applies again after a
+	// failure, and after an hour without rollouts.
+	Budget []string `yaml:"budget"`
+	// Stops the start of rollouts after several failures.
+	Breaker RolloutBreaker `yaml:"breaker"`
+	// The policies that aggregation rules refer to, in addition to the presets quick (1%,
+	// then all clients), standard (the defaults of a policy) and careful (an operator
+	// approves the step to 10%). A policy with the name of a preset replaces it. A rollout
+	// in progress keeps the policy that it started with.
+	Policies []RolloutPolicy `yaml:"policies"`
+}
+
+// RolloutBreaker stops the start of rollouts.
+type RolloutBreaker struct {
+	// The number of failed rollouts within the time after which none starts until an
+	// operator resumes them. From 0, which turns the breaker off, to 1000.
+	Failures int `yaml:"failures" range:"0..1000"`
+	// The time in which failures are counted.
+	Within time.Duration `yaml:"within"`
+}
+
+// RolloutPolicy is how changes are released.
+type RolloutPolicy struct {
+	// The name that aggregation rules refer to: letters, digits, - and _. Required and
+	// unique.
+	Name string `yaml:"name"`
+	// Mode automatic holds changes back and releases them step by step. Mode manual also
+	// waits for an operator before each step. Mode observe releases all changes at once
+	// and records the decisions. Mode off has no effect. Modes automatic and manual
+	// require last_known_good.store; automatic in a tier also requires tier.redis.url.
+	Mode RolloutMode `yaml:"mode"`
+	// The types whose changes are released step by step: LDS, SRDS, RDS, CDS, ECDS, RTDS
+	// and SDS, or type URLs. Endpoints, virtual hosts on demand, private types and
+	// resources with a TTL always pass at once, and so does a resource requested by name
+	// that did not exist. SDS delays the renewal of certificates.
+	Types []string `yaml:"types"`
+	// When changes are combined into one revision.
+	Settle RolloutSettle `yaml:"settle"`
+	// The clients that receive a revision before the first step.
+	Scouts RolloutScouts `yaml:"scouts"`
+	// The steps, each with a larger share of the clients than the one before. All clients
+	// follow after the last one. From 1 to 20. Defaults to 1% for 2m, 10% for 5m and 50%
+	// for 5m.
+	Steps []RolloutStep `yaml:"steps"`
+	// How long all clients must stay well with a revision before it becomes last known
+	// good. At most 168h.
+	FinalBake time.Duration `yaml:"final_bake"`
+	// The clients that may receive a revision early.
+	Canaries RolloutCanaries `yaml:"canaries"`
+	// What fails a step. 0 turns a signal off.
+	FailIf RolloutFailIf `yaml:"fail_if"`
+	// What a failure does: rollback returns canaries to the stable revision; hold leaves
+	// them as they are until an operator decides. No other client receives the revision.
+	OnFail RolloutOnFail `yaml:"on_fail"`
+	// What a newer revision does during a rollout: restart replaces the older one and
+	// starts from scouts; wait waits for the end of the rollout.
+	Newer RolloutNewer `yaml:"newer"`
+	// How long a rollout may take before the relay raises an alarm. It releases nothing
+	// by itself. At least the sum of all bakes, at most 720h.
+	Longest time.Duration `yaml:"longest"`
+}
+
+// RolloutSettle is when changes are combined into one revision.
+type RolloutSettle struct {
+	// How long the control plane must send no change. From 10ms to 1m.
+	Quiet time.Duration `yaml:"quiet"`
+	// How long the relay waits for that after the first change. From quiet to 10m.
+	Max time.Duration `yaml:"max"`
+}
+
+// RolloutScouts are the clients that receive a revision before the first step.
+type RolloutScouts struct {
+	// A CEL expression of type string over node, peer and listener. One client for each
+	// value is a scout. Empty means the name and version of the client software.
+	By string `yaml:"by"`
+	// The largest number of scouts. From 1 to 100.
+	Most int `yaml:"most"`
+}
+
+// RolloutStep is a step of a rollout.
+type RolloutStep struct {
+	// The percentage of the affected clients, at least one client. More than 0%, less
+	// than 100% and more than that of the step before. Required.
+	Share rollout.Share `yaml:"share"`
+	// How long these clients must stay well. From 1s to 168h.
+	Bake time.Duration `yaml:"bake"`
+	// Waits for an operator before this step.
+	Approve bool `yaml:"approve"`
+}
+
+// RolloutCanaries are the clients that may receive a revision early.
+type RolloutCanaries struct {
+	// A CEL expression of type bool over node, peer and listener: which clients may be
+	// canaries. Empty means all. A client for which it fails is no canary.
+	Match string `yaml:"match"`
+	// A CEL expression of type string over node, peer and listener. The relay takes one
+	// client of each value first. Empty means no groups.
+	Spread string `yaml:"spread"`
+	// A CEL expression of type bool over node, peer and listener: which clients are never
+	// canaries, even if they match. A client for which it fails is no canary.
+	Never string `yaml:"never"`
+	// With fewer affected clients than this, all of them follow after scouts and one bake.
+	Small int `yaml:"small"`
+}
+
+// RolloutFailIf is what fails a step.
+type RolloutFailIf struct {
+	// The number of canaries that reject a revision.
+	NACKs int `yaml:"nacks"`
+	// Canaries that do not answer.
+	Unanswered RolloutUnanswered `yaml:"unanswered"`
+	// Canaries whose streams end, other than by the relay.
+	Lost RolloutLost `yaml:"lost"`
+}
+
+// RolloutUnanswered is when missing answers fail a step.
+type RolloutUnanswered struct {
+	// The number of canaries without an answer.
+	Clients int `yaml:"clients"`
+	// How long a canary may take to answer. From 100ms to 1h.
+	Within time.Duration `yaml:"within"`
+}
+
+// RolloutLost is when lost canaries fail a step.
+type RolloutLost struct {
+	// The number of lost canaries.
+	Clients int `yaml:"clients"`
+	// The factor by which more canaries must be lost than clients of the control group,
+	// which is as large. At least 1.
+	TimesControl float64 `yaml:"times_control"`
+}
+
+// defaultRollout has no policies.
+func defaultRollout() Rollout {
+	l := rollout.DefaultLimits()
+	r := Rollout{Breaker: RolloutBreaker{Failures: l.Failures, Within: l.Within}}
+	for _, s := range l.Shares {
+		r.Budget = append(r.Budget, s.String())
+	}
+	return r
+}
+
+// defaultRolloutPolicy lacks a name.
+func defaultRolloutPolicy() RolloutPolicy {
+	p := presetPolicy(rollout.Standard)
+	p.Name = ""
+	return p
+}
+
+// presetPolicy is the preset with a name, which must exist, as far as the configuration has its fields.
+func presetPolicy(name string) RolloutPolicy {
+	from := rollout.Preset(name)
+	p := RolloutPolicy{
+		Name: from.Name, Mode: RolloutMode(from.Mode), Types: from.Types, Settle: RolloutSettle(from.Settle),
+		Scouts: RolloutScouts(from.Scouts), FinalBake: from.Final, OnFail: RolloutOnFail(from.OnFail),
+		Newer: RolloutNewer(from.Newer), Longest: from.Longest,
+		Canaries: RolloutCanaries{Match: from.Canaries.Match, Spread: from.Canaries.Spread, Never: from.Canaries.Never, Small: from.Canaries.Small},
+		FailIf:   RolloutFailIf{from.FailIf.NACKs, RolloutUnanswered(from.FailIf.Unanswered), RolloutLost(from.FailIf.Lost)},
+	}
+	if p.Scouts.By == rollout.SoftwareVersion {
+		p.Scouts.By = ""
+	}
+	for _, s := range from.Steps {
+		p.Steps = append(p.Steps, RolloutStep(s))
+	}
+	return p
+}
+
+// policy returns the policy in the form for rollouts. The control plane gets its answers at once, and
+// error rates and questions to other systems fail nothing.
+func (p *RolloutPolicy) policy() *rollout.Policy {
+	to := &rollout.Policy{
+		Name: p.Name, Mode: rollout.Mode(p.Mode), Types: p.Types, Settle: rollout.Settle(p.Settle),
+		Scouts: rollout.ScoutsOf{By: cmp.Or(p.Scouts.By, rollout.SoftwareVersion), Most: p.Scouts.Most},
+		Final:  p.FinalBake, OnFail: rollout.OnFail(p.OnFail), Newer: rollout.Newer(p.Newer), Longest: p.Longest,
+		Canaries: rollout.Canaries{Match: p.Canaries.Match, Spread: p.Canaries.Spread, Never: p.Canaries.Never, Small: p.Canaries.Small},
+		FailIf:   rollout.FailIf{NACKs: p.FailIf.NACKs, Unanswered: rollout.Unanswered(p.FailIf.Unanswered), Lost: rollout.Lost(p.FailIf.Lost)},
+		Upstream: rollout.Upstream{Answer: rollout.AtOnce},
+	}
+	for _, s := range p.Steps {
+		to.Steps = append(to.Steps, rollout.Step(s))
+	}
+	return to
+}
+
+// limits are the budget and the breaker, and for each share that is none its position and why.
+func (r *Rollout) limits() (l rollout.Limits, mistakes map[int]error) {
+	l = rollout.Limits{Failures: r.Breaker.Failures, Within: r.Breaker.Within}
+	for i, text := range r.Budget {
+		s, err := rollout.ParseShare(text)
+		if err != nil {
+			if mistakes == nil {
+				mistakes = make(map[int]error)
+			}
+			mistakes[i] = err
+		}
+		l.Shares = append(l.Shares, s)
+	}
+	return l, mistakes
+}
+
+// named returns the policy with a name: a listed one, or else a preset. index is -1 for a preset.
+func (r *Rollout) named(name string) (p RolloutPolicy, index int, ok bool) {
+	for i := range r.Policies {
+		if r.Policies[i].Name == name {
+			return r.Policies[i], i, true
+		}
+	}
+	if rollout.Preset(name) == nil {
+		return RolloutPolicy{}, -1, false
+	}
+	return presetPolicy(name), -1, true
+}
+
+// RolloutPolicies returns the policies of the aggregation rules, with compiled expressions. A valid
+// configuration has no error.
+func (c *Config) RolloutPolicies() (*rollout.Policies, error) {
+	env, err := aggregation.NewEnv(0)
+	if err != nil {
+		return nil, err
+	}
+	limits, mistakes := c.Rollout.limits()
+	for i, err := range mistakes {
+		return nil, fmt.Errorf("rollout.budget[%d]: %w", i, err)
+	}
+	all := &rollout.Policies{Limits: limits}
+	for i, rule := range c.Aggregation.Rules {
+		if rule.Rollout == "" {
+			continue
+		}
+		p, _, ok := c.Rollout.named(rule.Rollout)
+		if !ok {
+			return nil, fmt.Errorf("aggregation.rules[%d].rollout: no policy %q", i, rule.Rollout)
+		}
+		policy := p.policy()
+		selector, mistakes := policy.Compile(env)
+		if len(mistakes) > 0 {
+			return nil, fmt.Errorf("rollout policy %q: %w", p.Name, mistakes[0])
+		}
+		all.Use(rule.NameAt(i), policy, selector)
+	}
+	return all, nil
+}
+
+// RolloutMode is what a policy does with changes.
+type RolloutMode rollout.Mode
+
+// UnmarshalText takes the name of a mode. YAML of version 1.1 takes off for false.
+func (m *RolloutMode) UnmarshalText(text []byte) error {
+	if string(text) == "false" {
+		text = []byte(rollout.Off)
+	}
+	return oneOf((*rollout.Mode)(m), text, rollout.Modes...)
+}
+
+// RolloutOnFail is what a failure does.
+type RolloutOnFail rollout.OnFail
+
+// UnmarshalText takes the name of what a failure does.
+func (f *RolloutOnFail) UnmarshalText(text []byte) error {
+	return oneOf((*rollout.OnFail)(f), text, rollout.RollBack, rollout.HoldThere)
+}
+
+// RolloutNewer is what a newer revision does.
+type RolloutNewer rollout.Newer
+
+// UnmarshalText takes the name of what a newer revision does.
+func (n *RolloutNewer) UnmarshalText(text []byte) error {
+	return oneOf((*rollout.Newer)(n), text, rollout.Restart, rollout.AfterThis)
+}
