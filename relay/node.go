@@ -27,6 +27,7 @@ import (
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/ops"
+	"xdsrelay/relay/rollout"
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/telemetry"
 	"xdsrelay/relay/tier"
@@ -137,6 +138,8 @@ type Node struct {
 	// Atomic: what clients are told apart by, and let in by, as it is now.
 	rules  atomic.Pointer[aggregation.Rules]
 	policy atomic.Pointer[authorize.Policy]
+	// policies are those of rollouts. Atomic.
+	policies atomic.Pointer[rollout.Policies]
 
 	parts []part // in the order in which they start; owned by New and Run
 
@@ -201,6 +204,9 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 		n.metrics.Close()
 	}})
 	if err := n.buildGate(); err != nil {
+		return err
+	}
+	if err := n.buildPolicies(); err != nil {
 		return err
 	}
 	if n.settings, err = newSettings(n.cfg, n.source, n.metrics.Meter()); err != nil {

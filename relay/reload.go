@@ -113,7 +113,7 @@ type change func(*config.Config) (do func(), err error)
 // changes are all that may change of a node while it runs: each for the fields whose
 // tags say so.
 func (n *Node) changes() []change {
-	return []change{n.changeRules, n.changeLimits, n.changeIntervals, n.changeLevels}
+	return []change{n.changeRules, n.changePolicies, n.changeLimits, n.changeIntervals, n.changeLevels}
 }
 
 // changeRules takes new rules. Streams keep the key that they have; those that are

@@ -1,0 +1,32 @@
+package relay
+
+import (
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/rollout"
+)
+
+// rolloutPolicy returns the policy by which changes are released to the clients of an aggregation rule, by
+// the name in [aggregation.Result.Rule]; nil if all changes pass at once. A rollout in progress keeps the
+// policy that it started with.
+func (n *Node) rolloutPolicy(rule string) *rollout.Policy { return n.policies.Load().Policy(rule) }
+
+// rolloutSelector returns the compiled expressions of [Node.rolloutPolicy]; nil without a policy.
+func (n *Node) rolloutSelector(rule string) *rollout.Selector {
+	return n.policies.Load().Selector(rule)
+}
+
+// buildPolicies compiles the policies of rollouts.
+func (n *Node) buildPolicies() error {
+	do, err := n.changePolicies(n.cfg)
+	if err != nil {
+		return err
+	}
+	do()
+	return nil
+}
+
+// changePolicies takes new policies, budgets and breakers.
+func (n *Node) changePolicies(cfg *config.Config) (func(), error) {
+	all, err := cfg.RolloutPolicies()
+	return func() { n.policies.Store(all) }, err
+}
