@@ -19,7 +19,8 @@ func TestRolloutPolicies(t *testing.T) {
 	cfg := testConfig()
 	cfg.Upstream.Addresses = []string{o.Addr()}
 	cfg.Aggregation.Rules = []aggregation.Rule{{Name: "web", Match: `node.cluster == "web"`, Key: "node.cluster", Rollout: "mine"}, {Key: "node.cluster"}}
-	policy := config.RolloutPolicy{Name: "mine", Mode: config.RolloutMode(rollout.Observe), Canaries: config.RolloutCanaries{Match: `node.id != "a"`}}
+	policy := config.DefaultRolloutPolicy()
+	policy.Name, policy.Mode, policy.Canaries.Match = "mine", config.RolloutMode(rollout.Observe), `node.id != "a"`
 	cfg.Rollout.Policies = []config.RolloutPolicy{policy}
 	next := *cfg
 	n := startWith(t, cfg, relay.Options{Source: relay.Source{Load: func() (*config.Config, error) {

@@ -127,7 +127,7 @@ func newItem(t reflect.Type) reflect.Value {
 	case reflect.TypeFor[NamedListener]():
 		return reflect.ValueOf(NamedListener{Listener: DefaultListener()})
 	case reflect.TypeFor[RolloutPolicy]():
-		return reflect.ValueOf(defaultRolloutPolicy())
+		return reflect.ValueOf(DefaultRolloutPolicy())
 	case reflect.TypeFor[RolloutStep]():
 		return reflect.ValueOf(RolloutStep{Bake: 5 * time.Minute})
 	}

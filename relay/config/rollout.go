@@ -155,8 +155,8 @@ func defaultRollout() Rollout {
 	return r
 }
 
-// defaultRolloutPolicy lacks a name.
-func defaultRolloutPolicy() RolloutPolicy {
+// DefaultRolloutPolicy returns the defaults of a policy: those of standard. It lacks a name.
+func DefaultRolloutPolicy() RolloutPolicy {
 	p := presetPolicy(rollout.Standard)
 	p.Name = ""
 	return p
