@@ -1,11 +1,14 @@
 package fanout
 
 import (
+	"maps"
+	"net"
 	"sync"
 	"time"
 
 	"xdsrelay/fanout/journal"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/lockorder"
 )
 
 // A rollout shows a candidate of a key's content to some clients, its canaries, and observes how they
@@ -17,6 +20,19 @@ type Canary struct {
 	// ID is the node id, which is a claim. Identity is what the certificate proves; empty for nothing.
 	ID, Identity string
 }
+
+// Arm is the part of a client in a rollout.
+type Arm uint8
+
+// The arms.
+const (
+	// NoArm: the client has no part in it.
+	NoArm Arm = iota
+	// CanaryArm: it is shown the candidate.
+	CanaryArm
+	// ControlArm: canaries are compared with it.
+	ControlArm
+)
 
 // Exposure is what a client was sent of a candidate.
 type Exposure uint8
@@ -33,10 +49,14 @@ const (
 	Rejected
 )
 
-// CanaryEvent is something that happened to a canary.
+// CanaryEvent is something that happened to a client of an arm: of the control group, only the end of a
+// stream.
 type CanaryEvent struct {
 	Canary
 
+	Arm Arm
+	// Source is the host of the client's address; empty if unknown.
+	Source   string
 	Key      string
 	Revision string
 	At       time.Time
@@ -49,10 +69,11 @@ type CanaryEvent struct {
 	Type, Reason string
 }
 
-// CanaryStatus is how a canary stands with a candidate.
+// CanaryStatus is how a client of an arm stands with a candidate.
 type CanaryStatus struct {
 	Canary
 
+	Arm      Arm
 	Exposure Exposure
 	// Since is when the oldest unanswered response with something of the candidate was sent; zero if
 	// there is none.
@@ -62,8 +83,39 @@ type CanaryStatus struct {
 // showing is what the clients of a key are shown.
 type showing struct {
 	candidate *cache.Candidate
-	canary    func(Canary) bool
+	arm       func(Canary) Arm
 	notify    func(CanaryEvent)
+	since     time.Time // see Watch; zero: the candidate is not promoted
+
+	mu lockorder.Mutex[lockorder.Leaf]
+	// streams are those of both arms. Guarded by mu.
+	streams map[*stream]Arm
+}
+
+// joins records the arm of a stream.
+func (s *showing) joins(st *stream, arm Arm) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if arm == NoArm {
+		delete(s.streams, st)
+	} else {
+		s.streams[st] = arm
+	}
+}
+
+// leaves forgets a stream, and returns its arm.
+func (s *showing) leaves(st *stream) Arm {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	arm := s.streams[st]
+	delete(s.streams, st)
+	return arm
+}
+
+func (s *showing) snapshot() map[*stream]Arm {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.streams)
 }
 
 // candidates are the candidates that are shown.
@@ -89,13 +141,21 @@ func (c *candidates) set(g *cache.Group, to *showing) {
 	}
 }
 
-// Show shows a candidate to the clients of a key that canary accepts, now and when they connect, and the
-// tables to all others. It replaces what was shown before. canary and notify are called for one stream at
+// Show shows a candidate to those clients of a key whose arm is [CanaryArm], now and when they connect, and
+// the tables to all others. It replaces what was shown before. arm and notify are called for one stream at
 // a time while others wait for that stream, so they must be quick and take no lock of the cache or of this
-// package; notify gets all events of the canaries. It lasts until [Server.Hide], also where the key has no
+// package; notify gets all events of both arms. It lasts until [Server.Hide], also where the key has no
 // clients any more.
-func (s *Server) Show(g *cache.Group, c *cache.Candidate, canary func(Canary) bool, notify func(CanaryEvent)) {
-	s.shows(g, &showing{c, canary, notify}, true)
+func (s *Server) Show(g *cache.Group, c *cache.Candidate, arm func(Canary) Arm, notify func(CanaryEvent)) {
+	s.shows(g, &showing{candidate: c, arm: arm, notify: notify, streams: make(map[*stream]Arm)}, true)
+}
+
+// Watch shows the tables to all clients of a key, as [Server.Hide] with promoted does, and observes how they
+// take what a rollout has promoted at a time in some tables: all clients count as canaries, and all that
+// they are sent of these tables from then on counts as the revision.
+func (s *Server) Watch(g *cache.Group, revision string, tables []*cache.Table, since time.Time, notify func(CanaryEvent)) {
+	all := func(Canary) Arm { return CanaryArm }
+	s.shows(g, &showing{candidate: cache.NewPromoted(revision, tables), arm: all, notify: notify, streams: make(map[*stream]Arm), since: since}, false)
 }
 
 // Hide shows the tables to all clients of a key. promoted says that the tables have the content of the
@@ -125,8 +185,13 @@ func (s *stream) seeLocked(differs bool) {
 		return // other nodes decide for their clients
 	}
 	var candidate *cache.Candidate
-	if show := s.srv.candidates.get(s.group); show != nil && show.canary(s.canary()) {
-		candidate = show.candidate
+	show := s.srv.candidates.get(s.group)
+	if show != nil {
+		arm := show.arm(s.canary())
+		show.joins(s, arm)
+		if arm == CanaryArm {
+			candidate = show.candidate
+		}
 	}
 	was := s.candidate
 	if was == candidate {
@@ -142,6 +207,28 @@ func (s *stream) seeLocked(differs bool) {
 			ts.Force = ts.Force.With(ts.table.Differ(&ts.watcher, was.View(ts.table), candidate.View(ts.table), ts.Unanswered()))
 		}
 	}
+	if show != nil && !show.since.IsZero() {
+		s.tookLocked(show)
+	}
+}
+
+// tookLocked finds out how the client has taken what was promoted just now.
+func (s *stream) tookLocked(show *showing) {
+	for _, ts := range s.types {
+		if !show.candidate.IsPromoted(ts.table) || ts.Sent == cache.Start {
+			continue
+		}
+		switch sent := s.srv.timeOf(ts.sentAt); {
+		case ts.nack != nil && !ts.nack.At.Before(show.since):
+			ts.exposure = Exposed
+			s.answeredLocked(ts, Rejected, ts.nack.At)
+		case sent.Before(show.since):
+		case ts.Unanswered():
+			ts.exposure = Exposed
+		default:
+			ts.exposure = Accepted
+		}
+	}
 }
 
 func (s *stream) canary() Canary { return Canary{ID: s.nodeID, Identity: s.identity()} }
@@ -155,28 +242,31 @@ func (s *stream) answeredLocked(ts *typeState, as Exposure, now time.Time) {
 		return
 	}
 	ts.exposure = as
-	e := CanaryEvent{At: now, Exposure: as, Type: ts.table.Type.URL}
+	e := CanaryEvent{Arm: CanaryArm, At: now, Exposure: as, Type: ts.table.Type.URL}
 	if as == Rejected {
 		e.Reason = ts.nack.Message
 	}
-	s.notifyLocked(e)
+	if show := s.srv.candidates.get(s.group); show != nil && show.candidate == s.candidate {
+		s.notifyLocked(show, e)
+	}
 }
 
-// lostLocked records that a canary's stream ends.
+// lostLocked records that the stream of a client of an arm ends.
 func (s *stream) lostLocked(why journal.End, now time.Time) {
-	if s.candidate == nil {
+	if s.tier != nil || s.group == nil {
 		return
 	}
-	s.notifyLocked(CanaryEvent{At: now, Exposure: s.exposureLocked(), Ended: true, Lost: why == journal.Closed})
+	if show := s.srv.candidates.get(s.group); show != nil {
+		if arm := show.leaves(s); arm != NoArm {
+			s.notifyLocked(show, CanaryEvent{Arm: arm, At: now, Exposure: s.exposureLocked(), Ended: true, Lost: why == journal.Closed})
+		}
+	}
 	s.candidate = nil
 }
 
-func (s *stream) notifyLocked(e CanaryEvent) {
-	show := s.srv.candidates.get(s.group)
-	if s.candidate == nil || show == nil || show.candidate != s.candidate {
-		return
-	}
-	e.Canary, e.Key, e.Revision = s.canary(), string(s.group.Key), s.candidate.Revision
+func (s *stream) notifyLocked(show *showing, e CanaryEvent) {
+	e.Canary, e.Key, e.Revision = s.canary(), string(s.group.Key), show.candidate.Revision
+	e.Source, _, _ = net.SplitHostPort(s.peer)
 	show.notify(e)
 }
 
@@ -187,12 +277,16 @@ func (s *stream) exposureLocked() (worst Exposure) {
 	return worst
 }
 
-// Canaries returns how the clients that see the candidate of a key stand with it, one for each stream.
+// Canaries returns how the clients of both arms stand with the candidate of a key, one for each stream.
 func (s *Server) Canaries(g *cache.Group) (all []CanaryStatus) {
-	for _, st := range s.snapshot() {
+	show := s.candidates.get(g)
+	if show == nil {
+		return nil
+	}
+	for st, arm := range show.snapshot() {
 		st.mu.Lock()
-		if st.group == g && st.candidate != nil {
-			c := CanaryStatus{Canary: st.canary(), Exposure: st.exposureLocked()}
+		if st.group == g && !st.ended {
+			c := CanaryStatus{Canary: st.canary(), Arm: arm, Exposure: st.exposureLocked()}
 			for _, ts := range st.types {
 				if at := s.timeOf(ts.sentAt); ts.exposure == Exposed && (c.Since.IsZero() || at.Before(c.Since)) {
 					c.Since = at
@@ -205,19 +299,26 @@ func (s *Server) Canaries(g *cache.Group) (all []CanaryStatus) {
 	return all
 }
 
+// Affected is a client that would see a candidate.
+type Affected struct {
+	Canary
+
+	Client Client
+}
+
 // Affected returns the clients of a key whose subscriptions see something that differs in a candidate,
 // one for each stream.
-func (s *Server) Affected(g *cache.Group, c *cache.Candidate) (all []Client) {
+func (s *Server) Affected(g *cache.Group, c *cache.Candidate) (all []Affected) {
 	for _, st := range s.snapshot() {
 		st.mu.Lock()
 		affected := false
 		for _, ts := range st.types {
 			affected = affected || st.group == g && ts.table.Differ(&ts.watcher, nil, c.View(ts.table), false) != nil
 		}
-		st.mu.Unlock()
 		if affected {
-			all = append(all, client{st})
+			all = append(all, Affected{st.canary(), client{st}})
 		}
+		st.mu.Unlock()
 	}
 	return all
 }

@@ -154,7 +154,7 @@ func (r *roll) show(t *rapid.T) {
 	canaries := maps.Clone(m.canaries)
 	m.mu.Unlock()
 	r.shown++
-	r.srv.Show(g[0], cache.NewCandidate(fmt.Sprint("r", r.shown), views), func(c Canary) bool { return canaries[c.ID] }, func(CanaryEvent) {})
+	r.srv.Show(g[0], cache.NewCandidate(fmt.Sprint("r", r.shown), views), armOf(func(c Canary) bool { return canaries[c.ID] }), func(CanaryEvent) {})
 }
 
 // hide ends what is shown; promoted says that it becomes the origin's state first.

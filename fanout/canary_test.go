@@ -49,6 +49,16 @@ func (w *world) as(id string) *xdstest.Conn {
 	return c
 }
 
+// armOf is for canaries, without a control group.
+func armOf(canary func(Canary) bool) func(Canary) Arm {
+	return func(c Canary) Arm {
+		if canary(c) {
+			return CanaryArm
+		}
+		return NoArm
+	}
+}
+
 // candidate is a candidate that changes clusters, and removes some.
 func (r *trial) candidate(revision string, removed []string, changed ...proto.Message) *cache.Candidate {
 	replace := make(map[string]cache.Replacement)
@@ -62,7 +72,7 @@ func (r *trial) candidate(revision string, removed []string, changed ...proto.Me
 }
 
 func (r *trial) show(c *cache.Candidate) {
-	r.srv.Show(r.group, c, func(of Canary) bool { return of.ID == "canary" }, func(e CanaryEvent) {
+	r.srv.Show(r.group, c, armOf(func(of Canary) bool { return of.ID == "canary" }), func(e CanaryEvent) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.events = append(r.events, e)
@@ -297,7 +307,7 @@ func TestCanaryOfNames(t *testing.T) {
 			r := resources(t, m)[0]
 			return cache.NewCandidate("r", map[*cache.Table]*cache.View{table: table.NewView(map[string]cache.Replacement{r.Key: {Resource: r}}, cache.Stamp{})})
 		}
-		all := func(Canary) bool { return true }
+		all := func(Canary) Arm { return CanaryArm }
 		ignore := func(CanaryEvent) {}
 		w.srv.Show(g, of(route("r2", "b")), all, ignore)
 		s.Ack(has(t, s.Recv(t), "r2"))

@@ -111,7 +111,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 		ts.AckTimeout()
 	}
 	ts.committed(q, b, s.nonces, size, now)
-	if b.replaced {
+	if b.replaced || s.candidate.IsPromoted(ts.table) {
 		ts.exposure = Exposed
 	}
 	if len(b.failed) > 0 {

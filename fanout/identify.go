@@ -106,6 +106,9 @@ func (s *stream) identify(raw []byte) error {
 	s.timed = s.takesTTLs(node.GetClientFeatures())
 	gzip := s.acceptsGzip(node)
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
+	if s.srv.cfg.Keyed != nil {
+		s.srv.cfg.Keyed(g, res.Rule)
+	}
 	events := s.srv.eventsOf(s, res.Key)
 	s.mu.Lock()
 	s.group, s.gzip, s.journal = g, gzip, events

@@ -41,6 +41,9 @@ type Config struct {
 	// RecheckInterval is how often each client is authorized again; see [Server.RunRechecks]. 0
 	// means only when trust or rules change.
 	RecheckInterval time.Duration
+	// Keyed is called when a client has a key, before it subscribes to anything, with the name of the rule
+	// that it matched; see [aggregation.Result]. Nil means that nobody is told. It must not block.
+	Keyed func(g *cache.Group, rule string)
 	// Loads takes the clients' load reports. Nil means that the control plane accepts none, and
 	// their streams end with UNIMPLEMENTED.
 	Loads *load.Collector

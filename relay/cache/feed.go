@@ -183,13 +183,14 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 		t.mu.Unlock()
 		return 0
 	}
-	began := time.Now()
+	began, edits := time.Now(), t.editsLocked(f.stream)
 	n, mass := t.applyLocked(f.stream, u, server, began, t.woken)
 	t.rememberUpdateLocked(&u, began, n, t.woken)
 	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	holds := t.takeHoldsLocked()
 	differs := t.streams[f.stream].gate != nil && t.differsLocked()
+	held := t.editsLocked(f.stream) != edits
 	outdated := t.demand.Stream(f.stream).Outdated()
 	t.unlockAndSignal()
 	if outdated {
@@ -207,6 +208,9 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	}
 	if differs {
 		f.group.judgeUndone()
+	}
+	if held {
+		f.group.pendingChanged()
 	}
 	return n
 }

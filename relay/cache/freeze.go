@@ -148,8 +148,18 @@ func (c *Cache) UnfreezeAll() (changes int) {
 	return changes
 }
 
-// heldLocked reports whether the group has gates. g.mu must be held.
+// heldLocked reports whether an order holds changes back. g.mu must be held.
 func (g *Group) heldLocked() bool { return g.freeze != nil || g.undone != nil }
+
+// gatesLocked returns which types have gates. g.mu must be held.
+func (g *Group) gatesLocked() gateSet { return gateSet{g.heldLocked(), g.governor} }
+
+// gates is gatesLocked. It may be called with a table's mu held.
+func (g *Group) gates() gateSet {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.gatesLocked()
+}
 
 // setFreeze freezes the group.
 func (g *Group) setFreeze(f *Freeze) {
@@ -163,7 +173,7 @@ func (g *Group) setFreeze(f *Freeze) {
 func (g *Group) closeGates() {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		t.closeLocked()
+		t.closeLocked(g.gates())
 		t.mu.Unlock()
 	}
 }
@@ -184,14 +194,25 @@ func (g *Group) thaw(still *Freeze) (changes int) {
 	return g.releaseGates(CauseUnfrozen)
 }
 
-// releaseGates opens the gates of all tables.
+// releaseGates opens the gates of all tables that need none any more.
 func (g *Group) releaseGates(cause Cause) (changes int) {
+	return g.applyAll(func(t *Table, now time.Time) int {
+		if has, _ := g.gates().has(t.Type.URL); has {
+			return 0
+		}
+		return t.releaseGatesLocked(now, cause)
+	})
+}
+
+// applyAll calls one for each table, which is locked, in the order E1. Clients are woken once it was
+// called for all. It returns the sum of the results.
+func (g *Group) applyAll(one func(t *Table, now time.Time) int) (changes int) {
 	now := time.Now()
 	var woken []*Subscription
 	var parents []*resource.Type
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		changes += t.releaseGatesLocked(now, cause)
+		changes += one(t, now)
 		t.recheckHeadLocked(t.woken)
 		woken = append(woken, t.takeWokenLocked()...)
 		holds := t.takeHoldsLocked()
@@ -219,6 +240,8 @@ func (g *Group) Gate() (state gate.State, freeze *Freeze, undone *Undone) {
 		state = gate.Frozen
 	case g.undone != nil:
 		state = gate.Undone
+	case g.governor != nil:
+		state = gate.Governed
 	}
 	return state, g.freeze, g.undone
 }

@@ -29,10 +29,25 @@ type streamGate struct {
 	parks bool
 }
 
+// gateSet is the types of a key that have gates.
+type gateSet struct {
+	held     bool // by an order: those of gated
+	governor *Governor
+}
+
+// has reports whether a type has a gate, and whether that parks endpoint sets.
+func (s gateSet) has(url string) (has, parks bool) {
+	switch url {
+	case resource.EndpointURL, resource.LbEndpointURL:
+		return s.held || s.governor != nil, true
+	}
+	return s.held && gated[url] || s.governor.governs(url), false
+}
+
 // closeLocked gives each stream of the table a gate, unless its type is not held back.
-func (t *Table) closeLocked() {
-	parks := t.Type.URL == resource.EndpointURL || t.Type.URL == resource.LbEndpointURL
-	if !gated[t.Type.URL] && !parks || t.group.private {
+func (t *Table) closeLocked(set gateSet) {
+	has, parks := set.has(t.Type.URL)
+	if !has || t.group.private {
 		return
 	}
 	for i := range t.streams {

@@ -62,6 +62,7 @@ type Group struct {
 	holds           map[string]heldElsewhere // by type URL; nil for none
 	freeze          *Freeze                  // nil: it is not frozen
 	undone          *Undone                  // nil: no revision of it is undone
+	governor        *Governor                // nil: no rollout releases changes
 	settle          *time.Timer              // see judgeUndone
 	settleBegan     time.Time                // zero: it does not run
 }
@@ -81,8 +82,8 @@ func (g *Group) Table(t *resource.Type) *Table {
 	g.adoptHeadLocked(table)
 	table.adoptLocked(g.pendingRestores[t.URL])
 	delete(g.pendingRestores, t.URL)
-	if g.heldLocked() {
-		table.closeLocked()
+	if set := g.gatesLocked(); set != (gateSet{}) {
+		table.closeLocked(set)
 		table.refuseLocked(g.undone)
 	}
 	table.guard() // other goroutines find it from now on
@@ -235,6 +236,7 @@ func (g *Group) expireOnce() {
 	if !next.IsZero() {
 		g.lingerFrom(next)
 	}
+	g.pendingChanged() // what nobody asks for any more is not pending
 }
 
 // bytes estimates the memory of the group.

@@ -298,7 +298,7 @@ func (t *Table) undoLocked(all []former, u *Undone) (changes int) {
 		return 0
 	}
 	now := time.Now()
-	t.closeLocked() // the hold of an earlier undo may have ended just now
+	t.closeLocked(t.group.gates()) // the hold of an earlier undo may have ended just now
 	for by := range t.streams {
 		stream := &t.streams[by]
 		change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, final: true}

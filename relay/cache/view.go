@@ -198,3 +198,22 @@ func (c *Candidate) View(t *Table) *View {
 	}
 	return c.views[t]
 }
+
+// NewPromoted returns the candidate after its promotion: the tables have its content, and no view replaces
+// anything.
+func NewPromoted(revision string, tables []*Table) *Candidate {
+	views := make(map[*Table]*View, len(tables))
+	for _, t := range tables {
+		views[t] = nil
+	}
+	return &Candidate{Revision: revision, views: views}
+}
+
+// IsPromoted reports whether the candidate is promoted, and changed a table.
+func (c *Candidate) IsPromoted(t *Table) bool {
+	if c == nil {
+		return false
+	}
+	v, changed := c.views[t]
+	return changed && v == nil
+}

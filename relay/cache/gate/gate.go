@@ -27,9 +27,11 @@ const (
 	// Undone: an operator has undone a revision. Nothing changes until the control plane sends
 	// something else instead of what was undone.
 	Undone
+	// Governed: changes are held back until a rollout releases them.
+	Governed
 )
 
-var stateNames = [...]string{Open: "open", Frozen: "frozen", Undone: "undone"}
+var stateNames = [...]string{Open: "open", Frozen: "frozen", Undone: "undone", Governed: "governed"}
 
 func (s State) String() string { return stateNames[s] }
 
@@ -49,6 +51,7 @@ type Gate struct {
 	live   int             // resources that were sent, less those of stable, among the pending names
 	digest resource.Digest // the same for the digests
 	bytes  int64           // of what was sent
+	edits  uint64
 }
 
 // Len returns the number of pending names.
@@ -56,6 +59,9 @@ func (g *Gate) Len() int { return len(g.pending) }
 
 // Bytes estimates the memory of what is pending.
 func (g *Gate) Bytes() int64 { return g.bytes }
+
+// Edits counts the changes of what is pending.
+func (g *Gate) Edits() uint64 { return g.edits }
 
 // Get returns the pending change of a name.
 func (g *Gate) Get(name string) (c Change, pending bool) {
@@ -73,10 +79,17 @@ func (g *Gate) Sent(live int, digest resource.Digest) (int, resource.Digest) {
 
 // Hold records what the control plane has sent for a name, nil for none, where clients see stable.
 func (g *Gate) Hold(name string, sent, stable *resource.Resource) {
-	g.End(name)
 	if same(sent, stable) {
+		g.End(name)
 		return
 	}
+	if was, pending := g.pending[name]; pending {
+		g.count(name, was, -1)
+		if same(was.Sent, sent) && same(was.Stable, stable) {
+			g.edits-- // another version of the same content
+		}
+	}
+	g.edits++
 	if g.pending == nil {
 		g.pending = make(map[string]Change)
 	}
@@ -91,6 +104,7 @@ func (g *Gate) End(name string) {
 	if c, pending := g.pending[name]; pending {
 		delete(g.pending, name)
 		g.count(name, c, -1)
+		g.edits++
 	}
 }
 

@@ -1,0 +1,357 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"xdsrelay/relay/cache/gate"
+	"xdsrelay/relay/resource"
+)
+
+// A rollout releases the changes of a governed key: its gates stay closed for the types of the
+// governor. All that is pending is cut into an overlay, which some clients are shown as a
+// [Candidate], and which [Group.Promote] makes what all clients see.
+
+// Governor is what releases the changes of a key. It is not changed after [Group.Govern].
+type Governor struct {
+	// Types are the URLs of the types whose changes are held back.
+	Types map[string]bool
+	// Changed is called after the control plane has changed what is pending, or nobody asks for some of
+	// it any more, sometimes without need. It must not block.
+	Changed func(*Group)
+}
+
+func (g *Governor) governs(url string) bool { return g != nil && g.Types[url] }
+
+// Govern makes a governor release the changes of a key from now on, instead of the one before it. With
+// nil, and for types that the new one does not have, clients get what was held back, unless an order
+// still holds it. It returns the number of such changes. Private groups have no governor.
+func (g *Group) Govern(by *Governor) (changes int) {
+	g.mu.Lock()
+	was := g.governor
+	g.governor = by
+	g.mu.Unlock()
+	if by != nil {
+		g.closeGates()
+	}
+	if was != nil {
+		changes = g.releaseGates(CauseOrigin)
+	}
+	return changes
+}
+
+// pendingChanged tells the governor that the pending changes may be others.
+func (g *Group) pendingChanged() {
+	g.mu.Lock()
+	by := g.governor
+	g.mu.Unlock()
+	if by != nil {
+		by.Changed(g)
+	}
+}
+
+// editsLocked counts the changes of what is pending of a stream.
+func (t *Table) editsLocked(by int) uint64 {
+	if g := t.streams[by].gate; g != nil {
+		return g.Edits()
+	}
+	return 0
+}
+
+// HasPending reports whether anything is pending. Parked endpoint sets do not count.
+func (g *Group) HasPending() bool {
+	return slices.ContainsFunc(g.Tables(), func(t *Table) bool {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		for by := range t.streams {
+			if gate := t.streams[by].gate; gate != nil && !gate.parks && gate.Len() > 0 {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// PendingBytes estimates the memory of all that is pending.
+func (g *Group) PendingBytes() (n int64) {
+	for _, t := range g.Tables() {
+		t.mu.RLock()
+		for by := range t.streams {
+			if gate := t.streams[by].gate; gate != nil {
+				n += gate.Bytes()
+			}
+		}
+		t.mu.RUnlock()
+	}
+	return n
+}
+
+// HasAnswered reports whether each upstream stream of the key has answered for all types with gates
+// that it was asked for.
+func (g *Group) HasAnswered() bool {
+	return !slices.ContainsFunc(g.Tables(), func(t *Table) bool {
+		t.mu.RLock()
+		defer t.mu.RUnlock()
+		for by := range t.streams {
+			gate := t.streams[by].gate
+			if gate != nil && !gate.parks && t.demand.Stream(by).Wanted() > 0 && !t.demand.Stream(by).HasAnswered() {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// Overlay is all that was pending of a key at one moment. It is immutable.
+type Overlay struct {
+	group *Group
+	parts []overlayPart // by the order E1
+}
+
+// overlayPart is what was pending of a stream and type.
+type overlayPart struct {
+	table   *Table
+	by      int
+	changes map[string]gate.Change
+	digest  resource.Digest // of all that the control plane had sent
+	live    int
+	sent    versions
+}
+
+// OverlayChange is a name that an overlay changes.
+type OverlayChange struct {
+	Type *resource.Type
+	Name string // canonical
+	// Before and After are the resource that clients had when the overlay was cut, and the one of the
+	// overlay. Nil means none.
+	Before, After *resource.Resource
+}
+
+// Digest identifies the resource of the overlay by name and content; empty for none.
+func (c *OverlayChange) Digest() string {
+	if c.After == nil {
+		return ""
+	}
+	return gate.Digest(c.After).Hex()
+}
+
+// CutOverlay returns all that is pending; nil if nothing is. Parked endpoint sets are no part of it.
+func (g *Group) CutOverlay() *Overlay {
+	o := &Overlay{group: g}
+	for _, t := range g.Tables() {
+		t.mu.RLock()
+		for by := range t.streams {
+			gates := t.streams[by].gate
+			if gates == nil || gates.parks || gates.Len() == 0 {
+				continue
+			}
+			sum := t.sentSumLocked(by)
+			o.parts = append(o.parts, overlayPart{
+				table: t, by: by, changes: maps.Collect(gates.All()), digest: sum.Digest, live: sum.Live, sent: gates.sent,
+			})
+		}
+		t.mu.RUnlock()
+	}
+	if len(o.parts) == 0 {
+		return nil
+	}
+	return o
+}
+
+// Tables returns the tables that the overlay changes.
+func (o *Overlay) Tables() (all []*Table) {
+	for i := range o.parts {
+		if t := o.parts[i].table; !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Changes returns what the overlay changes, by type in the order E1, and by name.
+func (o *Overlay) Changes() (all []OverlayChange) {
+	for _, p := range o.parts {
+		for _, name := range slices.Sorted(maps.Keys(p.changes)) {
+			c := p.changes[name]
+			all = append(all, OverlayChange{p.table.Type, name, c.Stable, c.Sent})
+		}
+	}
+	return all
+}
+
+// Bytes estimates the memory of the resources that the overlay replaces.
+func (o *Overlay) Bytes() (n int64) {
+	for _, p := range o.parts {
+		for name, c := range p.changes {
+			if n += int64(len(name)); c.Stable != nil {
+				n += int64(c.Stable.Size())
+			}
+		}
+	}
+	return n
+}
+
+// Candidate returns the overlay as what canaries are shown, with a name for it.
+func (o *Overlay) Candidate(revision string) *Candidate {
+	views := make(map[*Table]*View)
+	for rest := o.parts; len(rest) > 0; {
+		t := rest[0].table
+		n := 1
+		for n < len(rest) && rest[n].table == t {
+			n++
+		}
+		replace := make(map[string]Replacement)
+		for i := range rest[:n] {
+			p := &rest[i]
+			t.mu.RLock()
+			wild := p.by == t.demand.Wildcard().Stream()
+			t.mu.RUnlock()
+			for name, c := range p.changes {
+				if _, twice := replace[name]; !twice || c.Sent != nil {
+					replace[name] = Replacement{Resource: c.Sent, Member: c.Sent != nil && wild}
+				}
+			}
+		}
+		var origin Stamp
+		if n == 1 { // the content of several streams has no version of a control plane
+			origin = Stamp{Digest: rest[0].digest, Live: rest[0].live, Version: rest[0].sent.version, System: rest[0].sent.system}
+		}
+		if v := t.NewView(replace, origin); v != nil {
+			views[t] = v
+		}
+		rest = rest[n:]
+	}
+	return NewCandidate(revision, views)
+}
+
+// Promote makes an overlay of the key what all clients see: one update of each type, in the order E1.
+// Names that are no longer pending are left out: clients see what the control plane has sent instead.
+// It returns the number of changes.
+func (g *Group) Promote(o *Overlay, cause Cause) (changes int) {
+	changes = g.applyAll(func(t *Table, now time.Time) (n int) {
+		for i := range o.parts {
+			if p := &o.parts[i]; p.table == t {
+				n += t.promoteLocked(p, now, cause)
+			}
+		}
+		return n
+	})
+	return changes + g.releaseParked(cause)
+}
+
+func (t *Table) promoteLocked(p *overlayPart, now time.Time, cause Cause) int {
+	stream := &t.streams[p.by]
+	if stream.gate == nil {
+		return 0
+	}
+	change := updateTxn{table: t, by: p.by, first: t.store.Gen() + 1, woken: t.woken, version: p.sent.version, held: true}
+	shown := t.store.Sum(p.by).Digest
+	for name, c := range p.changes {
+		now, pending := stream.gate.Get(name)
+		if !pending {
+			continue
+		}
+		if c.Sent != nil && t.mayHoldLocked(p.by, c.Sent) {
+			change.put(c.Sent)
+		} else if e := t.store.Get(name); c.Sent == nil && e != nil {
+			change.drop(e)
+			t.noteRemovedLocked(p.by, name)
+		}
+		stream.gate.Hold(name, now.Sent, t.shownLocked(p.by, name))
+	}
+	switch visible := t.store.Sum(p.by).Digest; {
+	case visible == t.sentSumLocked(p.by).Digest && stream.gate.Len() == 0:
+		stream.versions = stream.gate.sent
+	case visible == p.digest:
+		stream.versions = p.sent
+	case visible != shown:
+		stream.version = ""
+	}
+	return t.releasedLocked(&change, &Update{Type: t.Type, Version: change.version}, now, cause)
+}
+
+// releasedLocked records an update that a gate had held back.
+func (t *Table) releasedLocked(change *updateTxn, u *Update, now time.Time, cause Cause) int {
+	n := int(t.store.Gen() + 1 - change.first)
+	t.fed.Changes += uint64(n)
+	t.recordLocked(change, now, cause, "")
+	t.rememberUpdateLocked(u, now, n, t.woken)
+	return n
+}
+
+// releaseParked applies what was held back of endpoint sets whose clusters no longer need it.
+func (g *Group) releaseParked(cause Cause) (changes int) {
+	return g.applyAll(func(t *Table, now time.Time) (n int) {
+		if _, parks := g.gates().has(t.Type.URL); !parks {
+			return 0
+		}
+		for by := range t.streams {
+			gates := t.streams[by].gate
+			if gates == nil || gates.Len() == 0 {
+				continue
+			}
+			change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, version: gates.sent.version, held: true}
+			for name, c := range gates.All() {
+				if t.parkedLocked(name) {
+					continue
+				}
+				if c.Sent != nil {
+					change.put(c.Sent)
+				} else if e := t.store.Get(name); e != nil {
+					change.drop(e)
+				}
+				gates.End(name)
+			}
+			if gates.Len() == 0 {
+				t.streams[by].versions = gates.sent
+			}
+			n += t.releasedLocked(&change, &Update{Type: t.Type, Version: change.version}, now, cause)
+		}
+		return n
+	})
+}
+
+// ReleaseParked applies what was held back of endpoint sets, as far as no pending change of a cluster
+// needs it. It returns the number of changes.
+func (g *Group) ReleaseParked() (changes int) { return g.releaseParked(CauseOrigin) }
+
+// Revert gives all clients back what they had before an overlay was promoted. What the overlay had is
+// pending then. Names that have changed since are left out. It returns the number of changes.
+func (g *Group) Revert(o *Overlay) (changes int) {
+	return g.applyAll(func(t *Table, now time.Time) (n int) {
+		for i := range o.parts {
+			if p := &o.parts[i]; p.table == t {
+				n += t.revertLocked(p, now)
+			}
+		}
+		return n
+	})
+}
+
+func (t *Table) revertLocked(p *overlayPart, now time.Time) int {
+	stream := &t.streams[p.by]
+	if stream.gate == nil {
+		return 0
+	}
+	change := updateTxn{table: t, by: p.by, first: t.store.Gen() + 1, woken: t.woken, final: true}
+	before := t.store.Sum(p.by).Digest
+	for name, c := range p.changes {
+		shown := t.shownLocked(p.by, name)
+		if gate.Digest(shown) != gate.Digest(c.Sent) {
+			continue
+		}
+		sent, _ := t.sentLocked(p.by, name)
+		switch e := t.store.Get(name); {
+		case c.Stable != nil && t.mayHoldLocked(p.by, c.Stable):
+			change.put(c.Stable)
+		case c.Stable == nil && e != nil:
+			change.drop(e)
+		}
+		stream.gate.Hold(name, sent, t.shownLocked(p.by, name))
+	}
+	if t.store.Sum(p.by).Digest != before {
+		stream.version = ""
+	}
+	return t.releasedLocked(&change, &Update{Type: t.Type}, now, CauseUndone)
+}
