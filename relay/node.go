@@ -95,7 +95,7 @@ type Node struct {
 	tier      *tier.Tier       // where each key comes from
 	keeper    *lastgood.Keeper // nil where no last known good state is kept
 	keys      *lastgood.Keys   // that it is encrypted with; nil for none
-	rollouts  rollouts         // orders about what clients see; guards itself
+	rollouts  rolloutOrders    // orders about what clients see; guards itself
 	heads     *head.Heads      // nil where there is no Redis
 	loads     *load.Collector  // nil where the first origin takes no load reports
 	limits    *limit.Limiter

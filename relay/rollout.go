@@ -16,9 +16,9 @@ import (
 	"xdsrelay/shard/lastgood"
 )
 
-// rollouts are the orders of operators about what clients see. They hold on this node alone, so a node
+// rolloutOrders are the orders of operators about what clients see. They hold on this node alone, so a node
 // of a tier takes none: other nodes would change their clients all the same.
-type rollouts struct {
+type rolloutOrders struct {
 	node *Node
 	// load and save keep the orders beyond a restart; nil without a last known good directory.
 	load func() ([]byte, error)
@@ -70,7 +70,7 @@ func (n *Node) showRollout() ops.ShowRollout {
 }
 
 // order carries out an order. The error says why nothing was changed.
-func (r *rollouts) order(_ context.Context, o ops.RolloutOrder) (done ops.RolloutOrdered, err error) {
+func (r *rolloutOrders) order(_ context.Context, o ops.RolloutOrder) (done ops.RolloutOrdered, err error) {
 	n := r.node
 	done = ops.RolloutOrdered{Order: o.Do, Node: n.name, Key: o.Key}
 	if n.inTier() {
@@ -115,7 +115,7 @@ func (r *rollouts) order(_ context.Context, o ops.RolloutOrder) (done ops.Rollou
 }
 
 // keep makes the orders outlive the process. It returns what an operator has to know if they do not.
-func (r *rollouts) keep() string {
+func (r *rolloutOrders) keep() string {
 	if r.save == nil {
 		return "a restart of the node ends this: last_known_good.store is not \"directory\""
 	}
@@ -140,7 +140,7 @@ func (n *Node) undoEnded(g *cache.Group, changes int) {
 }
 
 // watch writes the orders when one has ended by itself.
-func (r *rollouts) watch(ctx context.Context) {
+func (r *rolloutOrders) watch(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():

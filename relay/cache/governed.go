@@ -88,20 +88,29 @@ func (g *Group) PendingBytes() (n int64) {
 }
 
 // HasAnswered reports whether each upstream stream of the key has answered for all types with gates
-// that it was asked for.
+// that it was asked for, and there are any.
 func (g *Group) HasAnswered() bool {
-	return !slices.ContainsFunc(g.Tables(), func(t *Table) bool {
+	asked := false
+	for _, t := range g.Tables() {
 		t.mu.RLock()
-		defer t.mu.RUnlock()
 		for by := range t.streams {
-			gate := t.streams[by].gate
-			if gate != nil && !gate.parks && t.demand.Stream(by).Wanted() > 0 && !t.demand.Stream(by).HasAnswered() {
-				return true
+			gate, demand := t.streams[by].gate, t.demand.Stream(by)
+			if gate == nil || gate.parks || demand.Wanted() == 0 {
+				continue
+			}
+			asked = true
+			if !demand.HasAnswered() || t.streams[by].confidence.Unconfirmed() {
+				t.mu.RUnlock()
+				return false
 			}
 		}
-		return false
-	})
+		t.mu.RUnlock()
+	}
+	return asked
 }
+
+// Touch tells those who store the group's content that it may be stored now, although it has not changed.
+func (g *Group) Touch() { g.changed() }
 
 // Overlay is all that was pending of a key at one moment. It is immutable.
 type Overlay struct {

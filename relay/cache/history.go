@@ -21,6 +21,7 @@ const (
 	CauseReleased Cause = "released" // removals that were held back were applied (K16)
 	CauseUnfrozen Cause = "unfrozen" // what was held back while the key was frozen was applied
 	CauseUndone   Cause = "undone"   // an operator undid a revision
+	CausePromoted Cause = "promoted" // a rollout has released it to all clients
 )
 
 // Past summarizes a table after one update.

@@ -57,7 +57,7 @@ var errFirst = errors.New("there was nothing before")
 
 // fromControlPlane reports whether the control plane is the reason for a change.
 func (c Cause) fromControlPlane() bool {
-	return c == CauseOrigin || c == CauseReleased || c == CauseUnfrozen
+	return c == CauseOrigin || c == CauseReleased || c == CauseUnfrozen || c == CausePromoted
 }
 
 // The errors of [Cache.Undo].

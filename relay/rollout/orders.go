@@ -180,3 +180,7 @@ func (k *Key) Undo(now time.Time) (Effect, error) {
 	}
 	return k.apply(Undone, now), nil
 }
+
+// RefusePending refuses the revision that is pending after an undo: what was undone, with all that was
+// pending besides.
+func (k *Key) RefusePending(d Digest) { k.refuse(d, true) }

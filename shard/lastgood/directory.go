@@ -73,7 +73,7 @@ func NewDirectoryOn(disk Disk, path string, limit int, log *slog.Logger) (*Direc
 		case err != nil: // it no longer exists
 		case strings.HasPrefix(name, tempPrefix), recordForm.MatchString(name) && time.Since(info.ModTime()) > keptFor:
 			d.remove(name)
-		case name == OrdersFile:
+		case name == OrdersFile, name == RolloutsFile:
 		case !recordForm.MatchString(name) || !info.Mode().IsRegular():
 			foreign++
 		default:

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 	"xdsrelay/shard"
@@ -25,6 +26,9 @@ type Config struct {
 	// Encrypted reports whether a type is stored only if there are keys. Secrets always are, and so
 	// is a type while any of its resources has a secret. Nil: no others.
 	Encrypted func(t *resource.Type) bool
+	// Unproven reports whether the content of a type is not to be stored yet, since a rollout has not
+	// proven it; see [cache.Group.Touch]. The record before stays. Nil: all is.
+	Unproven func(g *cache.Group, t *resource.Type) bool
 	// Delay is how long after a change a type is written. Default 1 s.
 	Delay time.Duration
 	// MaxSize bounds a record in bytes; larger ones are not stored. Required.

@@ -5,8 +5,26 @@ import (
 	"io/fs"
 )
 
-// OrdersFile is the file of a [Directory] with the orders of operators that are in force.
-const OrdersFile = "rollout.orders"
+// The files of a [Directory] besides its records.
+const (
+	// OrdersFile has the orders of operators that are in force.
+	OrdersFile = "rollout.orders"
+	// RolloutsFile has how far the rollouts of keys are.
+	RolloutsFile = "rollout.records"
+)
+
+// Rollouts returns what [Directory.SaveRollouts] has written last; nothing if there is none.
+func (d *Directory) Rollouts() ([]byte, error) {
+	text, err := d.read(RolloutsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return text, err
+}
+
+// SaveRollouts is [Directory.SaveOrders] for how far rollouts are: digests of content, and hashes of
+// clients.
+func (d *Directory) SaveRollouts(text []byte) error { return d.write(RolloutsFile, text) }
 
 // Orders returns what [Directory.SaveOrders] has written last; nothing if there is none.
 func (d *Directory) Orders() ([]byte, error) {

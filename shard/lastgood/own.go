@@ -172,7 +172,7 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	w, mark := o.of(t.Type.URL), k.markOf(e)
 	since := time.Since(w.at)
 	newTTLs := w.hasTTLs && w.updates != e.Updates && since >= ttlEvery
-	if mayBeOld(e) {
+	if mayBeOld(e) || k.cfg.Unproven != nil && k.cfg.Unproven(o.group, t.Type) {
 		return nil
 	}
 	if mark == w.skippedMark || w.mark == mark && !newTTLs && since < refreshEvery {

@@ -1,0 +1,213 @@
+package rollouts
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/rollout"
+)
+
+// Rejection is why a canary has rejected a candidate.
+type Rejection struct {
+	// Client is its node id, which is a claim; Type is the type URL.
+	Client string    `json:"client"`
+	Type   string    `json:"type_url"`
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
+}
+
+// maxRejections bounds the rejections that are shown.
+const maxRejections = 10
+
+// arms are the canaries of a revision and their control group, and what has become of them. They are made
+// for each revision.
+type arms struct {
+	hash    func(fanout.Canary) rollout.Hash
+	touched func()
+	limit   int // NACKs that end the revision; 0 for none
+
+	mu sync.Mutex
+	// Guarded by mu.
+	canaries, control rollout.Roster
+	final             bool // all clients are canaries
+	braked            bool // no further client gets the candidate
+	quarantine        map[rollout.Hash]bool
+	accepted          map[rollout.Hash]bool
+	seen              [2]map[rollout.Hash]bool // in the step: canaries, control group
+	lost              [2]map[rollout.Hash]bool // in the step
+	rejectedBy        map[string]bool          // distinct identities or sources
+	rejections        []Rejection
+	firstRejection    time.Time
+}
+
+func newArms(hash func(fanout.Canary) rollout.Hash, limit int, touched func()) *arms {
+	a := &arms{hash: hash, limit: limit, touched: touched, quarantine: make(map[rollout.Hash]bool), accepted: make(map[rollout.Hash]bool), rejectedBy: make(map[string]bool)}
+	a.begin()
+	return a
+}
+
+// begin forgets what was counted in the step before. a.mu must be held, or nobody else knows a.
+func (a *arms) begin() {
+	for i := range a.seen {
+		a.seen[i], a.lost[i] = make(map[rollout.Hash]bool), make(map[rollout.Hash]bool)
+	}
+}
+
+// step sets the arms of a step.
+func (a *arms) step(canaries, control rollout.Roster, lost rollout.Roster) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.canaries, a.control = canaries, control
+	for _, h := range lost.Hashes {
+		a.quarantine[h] = true
+	}
+	a.begin()
+}
+
+// finish makes all clients canaries.
+func (a *arms) finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.final = true
+	a.begin()
+}
+
+// brake makes no further client get the candidate.
+func (a *arms) brake() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.braked = true
+}
+
+// of returns the arm of a client; see [fanout.Server.Show].
+func (a *arms) of(c fanout.Canary) fanout.Arm {
+	h := a.hash(c)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.canaries.Has(h):
+		if a.braked || a.quarantine[h] {
+			return fanout.NoArm
+		}
+		return fanout.CanaryArm
+	case a.control.Has(h):
+		return fanout.ControlArm
+	}
+	return fanout.NoArm
+}
+
+// notify records what a client has done; see [fanout.Server.Show].
+func (a *arms) notify(e fanout.CanaryEvent) {
+	h := a.hash(e.Canary)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	arm := 0
+	if e.Arm == fanout.ControlArm {
+		arm = 1
+	}
+	note(a.seen[arm], h)
+	switch {
+	case e.Ended && !e.Lost:
+		return
+	case e.Ended:
+		note(a.lost[arm], h)
+		if arm == 0 && !a.final {
+			a.quarantine[h] = true // it gets the stable revision until this one is good
+		}
+	case e.Exposure == fanout.Rejected:
+		a.rejectLocked(e, h)
+	default:
+		note(a.accepted, h)
+	}
+	a.touched()
+}
+
+// maxNoted bounds a set of clients: in the final bake all clients are canaries, and they choose their ids.
+const maxNoted = 2 * rollout.MaxExact
+
+func note(set map[rollout.Hash]bool, h rollout.Hash) {
+	if len(set) < maxNoted {
+		set[h] = true
+	}
+}
+
+func (a *arms) rejectLocked(e fanout.CanaryEvent, h rollout.Hash) {
+	delete(a.accepted, h)
+	by := "identity " + e.Identity
+	if e.Identity == "" {
+		by = "source " + e.Source // an id is a claim, so one source counts once
+	}
+	a.rejectedBy[by] = true
+	if a.firstRejection.IsZero() {
+		a.firstRejection = e.At
+	}
+	if len(a.rejections) < maxRejections {
+		a.rejections = append(a.rejections, Rejection{e.ID, e.Type, e.Reason, e.At})
+	}
+	if a.limit > 0 && len(a.rejectedBy) >= a.limit {
+		a.braked = true // before anybody has decided
+	}
+}
+
+// quarantined are the canaries that were lost.
+func (a *arms) quarantined() rollout.Roster {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return rollout.RosterOf(slices.Collect(maps.Keys(a.quarantine))...)
+}
+
+// shown are the first rejections, for operators.
+func (a *arms) shown() []Rejection {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.rejections)
+}
+
+// counts are what a verdict is made of, from how the clients of both arms stand now. affected returns
+// whether a client would see the candidate; it is called for canaries that were sent nothing.
+func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected func(rollout.Hash) bool, now time.Time) (c rollout.Counts) {
+	type stand struct {
+		exposure fanout.Exposure
+		late     bool
+	}
+	canaries := make(map[rollout.Hash]stand)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, one := range all {
+		h := a.hash(one.Canary)
+		if one.Arm == fanout.ControlArm {
+			note(a.seen[1], h)
+			c.Control.Present++
+			continue
+		}
+		note(a.seen[0], h)
+		late := one.Exposure == fanout.Exposed && !one.Since.IsZero() && within > 0 && now.Sub(one.Since) >= within
+		was := canaries[h]
+		canaries[h] = stand{max(was.exposure, one.Exposure), was.late || late}
+	}
+	for h, one := range canaries {
+		c.Canary.Present++
+		switch {
+		case one.late:
+			c.Canary.Late++
+		case one.exposure == fanout.Accepted, one.exposure == fanout.NotExposed && (a.final || a.accepted[h] || !affected(h)):
+			c.Canary.Answered++
+		}
+	}
+	c.Canary.NACKs = len(a.rejectedBy)
+	c.Canary.Clients, c.Canary.Lost = len(a.seen[0]), len(a.lost[0])
+	c.Control.Clients, c.Control.Lost = len(a.seen[1]), len(a.lost[1])
+	if c.Final = a.final; c.Final {
+		c.Canary.Late = 0 // one of all clients is always slow
+	}
+	return c
+}

@@ -1,0 +1,304 @@
+package rollouts
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"sync"
+	"time"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/rollout"
+)
+
+// Rule is how changes are released to the clients that matched a rule of the aggregation.
+type Rule struct {
+	// Policy is nil if all changes pass at once.
+	Policy *rollout.Policy
+	// Traits returns what decides about the part of a client. Nil: each client may be a canary.
+	Traits func(fanout.Client) Traits
+}
+
+// Traits are what decides about the part of a client in rollouts.
+type Traits struct {
+	// Eligible says that it may be a canary.
+	Eligible bool
+	// Group is the value of which each has a canary first, and Version the software, of which each has
+	// a scout.
+	Group, Version string
+}
+
+// Clients are the clients of this node: a [fanout.Server].
+type Clients interface {
+	Show(g *cache.Group, c *cache.Candidate, arm func(fanout.Canary) fanout.Arm, notify func(fanout.CanaryEvent))
+	Watch(g *cache.Group, revision string, tables []*cache.Table, since time.Time, notify func(fanout.CanaryEvent))
+	Hide(g *cache.Group, promoted bool)
+	Canaries(g *cache.Group) []fanout.CanaryStatus
+	Affected(g *cache.Group, c *cache.Candidate) []fanout.Affected
+}
+
+// Config configures a [Controller]. It is not changed after [New].
+type Config struct {
+	// Rules returns how changes of a rule's keys are released, by the name of the rule. Required.
+	Rules func(name string) Rule
+	// Limits returns the budget and the breaker. Required.
+	Limits func() rollout.Limits
+	// Clients are those of this node, and Total is their number. Required.
+	Clients Clients
+	Total   func() int
+	// Group returns the group of a key; nil if it has none. Required.
+	Group func(aggregation.Key) *cache.Group
+	// Save writes the records, before any client sees more. Nil: they end with the process.
+	Save func(Records) error
+	// Decided is told of each decision. It must not block, nor call the controller. Nil: nobody is told.
+	Decided func(Decision)
+	// Logger logs what goes wrong. Required.
+	Logger *slog.Logger
+}
+
+// Controller carries out the rollouts of a node. All methods are safe for concurrent use.
+type Controller struct {
+	cfg   Config
+	inbox inbox
+
+	known sync.Map // of *cache.Group that have been attached
+
+	mu sync.Mutex
+	// Guarded by mu.
+	keys    map[*cache.Group]*key
+	budget  rollout.Budget
+	records store
+	unsaved bool      // the records have changed since they were written
+	retryAt time.Time // when they are written again after an error; zero: that has not failed
+}
+
+// inbox is what has happened since the goroutine has looked.
+type inbox struct {
+	wake chan struct{} // capacity 1
+
+	mu sync.Mutex
+	// Guarded by mu.
+	changed map[*cache.Group]bool // keys of which the pending changes may be others
+	touched map[*cache.Group]bool // keys of which a client has done something
+}
+
+func (i *inbox) change(g *cache.Group) {
+	i.mu.Lock()
+	if i.changed == nil {
+		i.changed = make(map[*cache.Group]bool)
+	}
+	i.changed[g] = true
+	i.mu.Unlock()
+	i.signal()
+}
+
+func (i *inbox) touch(g *cache.Group) {
+	i.mu.Lock()
+	if i.touched == nil {
+		i.touched = make(map[*cache.Group]bool)
+	}
+	i.touched[g] = true
+	i.mu.Unlock()
+	i.signal()
+}
+
+func (i *inbox) signal() {
+	select {
+	case i.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+func (i *inbox) take() (changed, touched map[*cache.Group]bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	changed, touched = i.changed, i.touched
+	i.changed, i.touched = nil, nil
+	return changed, touched
+}
+
+// New returns a controller with the records of an earlier process.
+func New(cfg Config, earlier Records) *Controller {
+	c := &Controller{cfg: cfg, keys: make(map[*cache.Group]*key), inbox: inbox{wake: make(chan struct{}, 1)}}
+	c.records.load(earlier)
+	c.budget = earlier.Budget
+	return c
+}
+
+// Attach is called when a client of a rule has joined a key, before it subscribes to anything. The first
+// one decides which policy the key has.
+func (c *Controller) Attach(g *cache.Group, rule string) {
+	if _, known := c.known.Load(g); known {
+		return
+	}
+	r := c.cfg.Rules(rule)
+	if r.Policy == nil || !r.Policy.Mode.Holds() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.keys[g] != nil {
+		return
+	}
+	k := c.newKey(g, rule, &r)
+	c.keys[g] = k
+	c.known.Store(g, nil)
+	g.Govern(k.governor())
+	c.inbox.touch(g)
+}
+
+// RulesChanged applies the policies that are in force now. A rollout on its way keeps the one that it
+// began with.
+func (c *Controller) RulesChanged() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for g, k := range c.keys {
+		r := c.cfg.Rules(k.rule)
+		switch {
+		case r.Policy == nil || !r.Policy.Mode.Holds():
+			c.detach(k)
+			g.Govern(nil)
+		default:
+			k.setRule(&r)
+			g.Govern(k.governor())
+			c.inbox.change(g)
+		}
+	}
+}
+
+// detach ends what is shown of a key. Its record stays.
+func (c *Controller) detach(k *key) {
+	k.arms.brake()
+	c.cfg.Clients.Hide(k.group, false)
+	c.budget.GiveBack(k.name())
+	c.record(k)
+	delete(c.keys, k.group)
+	c.known.Delete(k.group)
+}
+
+const (
+	// look is how often the canaries of a revision are looked at, without a reason.
+	look = time.Second
+	// sweep is how often keys are looked at that may have ended.
+	sweep = 30 * time.Second
+)
+
+// Run carries out rollouts until ctx ends.
+func (c *Controller) Run(ctx context.Context) {
+	timer := time.NewTimer(sweep)
+	defer timer.Stop()
+	swept := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-c.inbox.wake:
+		}
+		now := time.Now()
+		if now.Sub(swept) >= sweep {
+			swept = now
+			c.sweep()
+		}
+		next := c.turn(now)
+		if at := swept.Add(sweep); next.IsZero() || at.Before(next) {
+			next = at
+		}
+		timer.Reset(max(time.Until(next), time.Millisecond))
+	}
+}
+
+// sweep forgets the keys that have ended.
+func (c *Controller) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for g, k := range c.keys {
+		if c.cfg.Group(g.Key) != g {
+			c.detach(k)
+		}
+	}
+}
+
+// turn does all that is to be done now. It returns when it has to be called again at the latest; zero for
+// not before something happens.
+func (c *Controller) turn(now time.Time) (next time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed, touched := c.inbox.take()
+	for g := range changed {
+		if k := c.keys[g]; k != nil {
+			k.pendingChanged(now)
+		}
+		touched = with(touched, g)
+	}
+	for g, k := range c.keys {
+		if touched[g] || !k.due.IsZero() && !now.Before(k.due) {
+			k.evaluate(now)
+		}
+	}
+	c.reveal(now)
+	for _, k := range c.keys {
+		if !k.due.IsZero() && (next.IsZero() || k.due.Before(next)) {
+			next = k.due
+		}
+	}
+	if c.unsaved && (next.IsZero() || c.retryAt.Before(next)) {
+		next = c.retryAt
+	}
+	return next
+}
+
+func with(set map[*cache.Group]bool, g *cache.Group) map[*cache.Group]bool {
+	if set == nil {
+		set = make(map[*cache.Group]bool)
+	}
+	set[g] = true
+	return set
+}
+
+// reveal writes the records, and then lets clients see what the keys have decided. That may make more
+// decisions possible, so it is repeated.
+func (c *Controller) reveal(now time.Time) {
+	for range maxActs {
+		if !c.save(now) {
+			return
+		}
+		again := false
+		for _, k := range c.keys {
+			if k.reveals() {
+				again = true
+				k.reveal(now)
+				k.evaluate(now)
+			}
+		}
+		if !again {
+			return
+		}
+	}
+}
+
+// save writes the records if they have changed. It returns false if that is not possible: then no client
+// may see more.
+func (c *Controller) save(now time.Time) bool {
+	if !c.unsaved || c.cfg.Save == nil {
+		c.unsaved = false
+		return true
+	}
+	if now.Before(c.retryAt) {
+		return false
+	}
+	for _, k := range c.keys {
+		c.record(k)
+	}
+	if err := c.cfg.Save(c.records.saved(c.budget)); err != nil {
+		c.retryAt = now.Add(time.Second)
+		c.cfg.Logger.Error("cannot write the records of rollouts: no further client gets a new revision until that works", "error", err)
+		return false
+	}
+	c.unsaved, c.retryAt = false, time.Time{}
+	return true
+}
+
+func newSalt() string { return rand.Text() }

@@ -1,0 +1,20 @@
+// Package rollouts carries out the rollouts of a node: it holds back the changes of keys whose rule has a
+// policy, shows them to canaries, observes these, and promotes or takes back what they were shown. Package
+// rollout decides; package cache has what is pending and what clients see; package fanout shows.
+//
+// A [Controller] has one goroutine, [Controller.Run]. The cache says which keys have changed, and the
+// clients how they take a candidate; both only note that and wake the goroutine. It asks each such key
+// what is next, does it, and writes the records before any client sees more. What narrows is done at once.
+//
+// Locks: Controller.mu guards all keys, and is held while the goroutine acts and while an order is carried
+// out. It comes before all locks of the cache and of the clients. The lock of an arms value and that of
+// the inbox are taken while the lock of a stream or a table is held, and are held for a few instructions.
+//
+//   - controller.go: the goroutine, and which keys have rollouts.
+//   - key.go: the acts and the effects of one key.
+//   - arms.go: who is a canary, and what becomes of canaries.
+//   - people.go: who may be one.
+//   - orders.go: the orders of operators.
+//   - status.go: what operators see.
+//   - records.go: what outlives the process.
+package rollouts

@@ -1,0 +1,401 @@
+package rollouts
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/rollout"
+)
+
+// maxActs bounds the acts of a key without a pause between them. Each leads to another state, and a whole
+// rollout has fewer.
+const maxActs = 32
+
+// maxFormerBytes bounds the replaced resources that are kept for orders to undo, for each key. Those of the
+// newest revision are kept in any case.
+const maxFormerBytes = 4 << 20
+
+// key is the rollout of a key. Controller.mu guards it.
+type key struct {
+	c     *Controller
+	group *cache.Group
+	rule  string
+	types map[string]bool // by URL, of the policy for the next revision
+
+	traits func(fanout.Client) Traits
+
+	state     *rollout.Key
+	salt      string
+	overlay   *cache.Overlay   // the revision on its way, or the promoted one while it is proven; nil: none
+	candidate *cache.Candidate // of overlay, while it is on its way
+	arms      *arms            // of overlay
+	people    people           // of the last step
+	granted   int              // tokens of the step
+	former    []*cache.Overlay // that were promoted, the newest first: the counterpart of state.Former
+	counts    rollout.Counts
+	verdict   rollout.Verdict
+	why       rollout.Reason // why nothing is done
+	due       time.Time      // when to look again without a reason; zero: never
+	next      reveal
+	history   []Decision // the newest last
+}
+
+// reveal is what clients are about to see once the records are written.
+type reveal uint8
+
+const (
+	nothing reveal = iota
+	theStep
+	thePromotion
+)
+
+func (c *Controller) newKey(g *cache.Group, rule string, r *Rule) *key {
+	k := &key{c: c, group: g, rule: rule, salt: newSalt()}
+	now := time.Now()
+	if earlier, has := c.records.all.Get(g.Key); has {
+		k.salt, k.state = earlier.Salt, rollout.Restore(earlier.unproven(), r.Policy, now)
+	} else {
+		k.state = rollout.New(r.Policy)
+	}
+	k.setRule(r)
+	if _, freeze, undone := g.Gate(); freeze != nil || undone != nil {
+		k.state.Stop(rollout.Frozen, now)
+	}
+	return k
+}
+
+func (k *key) name() string { return string(k.group.Key) }
+
+func (k *key) setRule(r *Rule) {
+	k.types, k.traits = make(map[string]bool), r.Traits
+	for _, name := range r.Policy.Types {
+		k.types[rollout.URLOf(name)] = true
+	}
+	k.state.SetPolicy(r.Policy)
+}
+
+func (k *key) governor() *cache.Governor {
+	return &cache.Governor{Types: maps.Clone(k.types), Changed: k.c.inbox.change}
+}
+
+func (k *key) newArms() *arms {
+	policy := k.state.Run.Policy
+	g, salt := k.group, k.salt // the salt of this revision
+	hash := func(c fanout.Canary) rollout.Hash { return rollout.HashOf(salt, string(g.Key), c.ID, c.Identity) }
+	return newArms(hash, policy.FailIf.NACKs, func() { k.c.inbox.touch(g) })
+}
+
+// pendingChanged is called after pending changes have become others.
+func (k *key) pendingChanged(now time.Time) {
+	k.group.ReleaseParked()
+	switch {
+	case k.group.HasPending():
+		k.carry(k.state.Changed(now), now)
+	case k.group.HasAnswered():
+		k.carry(k.state.Withdrawn(now), now)
+	}
+}
+
+// evaluate does what is next until the key waits for something.
+func (k *key) evaluate(now time.Time) {
+	for range maxActs {
+		if k.next != nothing {
+			return // the records are written first
+		}
+		v := k.view(now)
+		d := k.state.Next(&v, now)
+		if d.Act == rollout.Wait {
+			k.waits(d, now)
+			return
+		}
+		if d.Act != rollout.MakeCut {
+			k.act(d.Act, &v, now)
+		} else if !k.cut(now) {
+			k.why, k.due = rollout.ForQuiet, now.Add(look)
+			return
+		}
+	}
+}
+
+// waits records why nothing is done, and when to look again.
+func (k *key) waits(d rollout.Decision, now time.Time) {
+	k.why, k.due = d.Why, d.At
+	switch d.Why {
+	case rollout.ForBake, rollout.ForData, rollout.ForClients, rollout.ForBudget, rollout.ForBreaker:
+		if at := now.Add(look); k.due.IsZero() || at.Before(k.due) {
+			k.due = at
+		}
+	}
+	if k.state.IsJudged() && k.state.Brake != rollout.Open {
+		k.due = now.Add(look) // a verdict may fail
+	}
+}
+
+// view is what is known besides the state.
+func (k *key) view(now time.Time) rollout.View {
+	v := rollout.View{Answered: k.group.HasAnswered()}
+	if k.state.IsJudged() && k.arms != nil && k.state.Run.Written > 0 {
+		k.count(now)
+		v.Present, v.Verdict = k.counts.Canary.Present, k.verdict
+	}
+	switch k.state.Need {
+	case rollout.Tokens, rollout.Write:
+		k.people = k.peopleOf()
+	case rollout.Bake:
+		if k.candidate != nil && v.Present == 0 {
+			k.people = k.peopleOf()
+		}
+	}
+	v.Eligible = len(k.people.eligible)
+	if k.state.Need == rollout.Tokens && k.state.NeedsTokens() && k.state.Brake == rollout.Open {
+		v.Grant, k.granted = k.take(now)
+	}
+	return v
+}
+
+// take asks the budget for the clients of the step.
+func (k *key) take(now time.Time) (rollout.Grant, int) {
+	limits := k.c.cfg.Limits()
+	return k.c.budget.Take(&limits, k.name(), k.wanted(), k.state.Phase == rollout.Scouting, k.c.cfg.Total(), now)
+}
+
+// wanted is how many canaries the step has.
+func (k *key) wanted() int {
+	if k.state.Phase == rollout.Scouting {
+		return max(1, min(k.state.Run.Policy.Scouts.Most, len(k.people.eligible)))
+	}
+	return k.state.Run.Share().Of(len(k.people.affected))
+}
+
+// count judges the revision by how its canaries stand.
+func (k *key) count(now time.Time) {
+	policy := k.state.Run.Policy
+	var affected map[rollout.Hash]bool
+	isAffected := func(h rollout.Hash) bool {
+		if affected == nil {
+			affected = k.peopleOf().affected
+		}
+		return affected[h]
+	}
+	k.counts = k.arms.counts(k.c.cfg.Clients.Canaries(k.group), policy.FailIf.Unanswered.Within, isAffected, now)
+	if k.counts.Final {
+		run := &k.state.Run
+		k.counts.Control = run.Baseline.Scaled(run.BaselineOver, policy.Final)
+	}
+	k.counts.BakeOver = !now.Before(k.state.Run.BakeEnds)
+	k.verdict = rollout.Judge(policy, &k.counts)
+	for _, h := range k.arms.quarantined().Hashes {
+		k.state.LostCanary(h)
+	}
+}
+
+// act does one thing.
+func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
+	switch a {
+	case rollout.PassApproval:
+		k.state.PassApproval(now)
+	case rollout.PassTokens:
+		k.state.Granted(now)
+	case rollout.ChooseScouts:
+		canaries, control := k.people.scouts(k.limit())
+		k.chosen(canaries, control, now)
+	case rollout.ChooseCanaries:
+		canaries, control := k.people.choose(k.limit(), &k.state.Run.Canaries, &k.state.Lost, false)
+		k.chosen(canaries, control, now)
+	case rollout.KeepCanaries:
+		k.chosen(k.state.Run.Canaries, k.state.Run.Control, now)
+	case rollout.Refill:
+		most := max(1, len(k.state.Run.Canaries.Hashes))
+		canaries, control := k.people.choose(most, &rollout.Roster{}, &k.state.Lost, true)
+		if k.state.Refilled(canaries, control, now) {
+			k.decided("refilled", now)
+			k.widens(theStep)
+		}
+	case rollout.PromoteAll:
+		control, over := k.counts.Control, now.Sub(k.state.Run.Stepped)
+		if effect, ok := k.state.Promoted(control, over, now); ok {
+			k.decided("promoted", now)
+			k.carry(effect, now)
+		}
+	case rollout.Pass:
+		first := k.state.IsFirstBake()
+		effect := k.state.Passed(now)
+		if limits := k.c.cfg.Limits(); first {
+			k.c.budget.Passed(&limits, k.name(), now)
+		}
+		k.decided("passed", now)
+		k.carry(effect, now)
+	case rollout.Fail:
+		k.arms.brake()
+		effect := k.state.Failed(v.Verdict, now)
+		k.decided("failed", now)
+		k.carry(effect, now)
+	}
+}
+
+// limit is how many canaries the step may have.
+func (k *key) limit() int {
+	if k.state.NeedsTokens() {
+		return min(k.wanted(), k.granted)
+	}
+	return k.wanted()
+}
+
+// chosen records the canaries of a step.
+func (k *key) chosen(canaries, control rollout.Roster, now time.Time) {
+	effect, ok := k.state.Chosen(canaries, control, len(k.people.affected), now)
+	if !ok {
+		return
+	}
+	k.decided("step", now)
+	k.widens(theStep)
+	k.carry(effect, now)
+}
+
+// widens makes clients see more once the records are written.
+func (k *key) widens(to reveal) { k.next, k.c.unsaved = to, true }
+
+func (k *key) reveals() bool { return k.next != nothing }
+
+// reveal lets clients see what was decided.
+func (k *key) reveal(now time.Time) {
+	is := k.next
+	k.next = nothing
+	switch {
+	case is == theStep && k.candidate != nil && k.state.IsUnderWay():
+		k.arms.step(k.state.Run.Canaries, k.state.Run.Control, k.state.Lost)
+		k.c.cfg.Clients.Show(k.group, k.candidate, k.arms.of, k.arms.notify)
+	case is == thePromotion:
+		k.promote(now)
+	}
+}
+
+// promote makes the revision what all clients see, and watches them.
+func (k *key) promote(now time.Time) {
+	if k.overlay == nil {
+		return
+	}
+	k.group.Promote(k.overlay, cache.CausePromoted)
+	k.candidate = nil
+	if k.state.Phase != rollout.Proving { // by order, without checks
+		k.overlay = nil
+		k.c.cfg.Clients.Hide(k.group, true)
+		return
+	}
+	k.arms.finish()
+	k.c.cfg.Clients.Watch(k.group, k.state.Stable.String(), k.overlay.Tables(), now, k.arms.notify)
+}
+
+// cut makes a revision of all that is pending. It returns false if that is not known yet, as after a
+// restart.
+func (k *key) cut(now time.Time) bool {
+	o := k.group.CutOverlay()
+	if o == nil && !k.group.HasAnswered() {
+		return false
+	}
+	if o == nil {
+		k.carry(k.state.Withdrawn(now), now)
+		return true
+	}
+	d := digestOf(o)
+	is, effect, ok := k.state.Cut(d, now)
+	if !ok {
+		return false
+	}
+	k.carry(effect, now)
+	switch {
+	case is == rollout.CutRefused:
+		k.decided("refused", now)
+	case is == rollout.Cut || k.candidate == nil:
+		k.overlay, k.candidate = o, o.Candidate(d.String())
+		k.arms = k.newArms()
+		k.counts, k.verdict, k.people = rollout.Counts{}, rollout.Verdict{}, people{}
+		if is == rollout.Cut {
+			k.decided("started", now)
+		}
+	}
+	return true
+}
+
+func digestOf(o *cache.Overlay) rollout.Digest {
+	if o == nil {
+		return rollout.Digest{}
+	}
+	var all []rollout.Change
+	for _, c := range o.Changes() {
+		all = append(all, rollout.Change{TypeURL: c.Type.URL, Name: c.Name, Version: c.Digest(), Absent: c.After == nil})
+	}
+	return rollout.DigestOf(all)
+}
+
+// carry carries out the effects of a transition.
+func (k *key) carry(e rollout.Effect, now time.Time) {
+	limits := k.c.cfg.Limits()
+	switch {
+	case e&rollout.Report != 0:
+		k.c.budget.Failed(&limits, k.name(), now)
+		k.c.unsaved = true
+	case !k.state.IsUnderWay():
+		k.c.budget.GiveBack(k.name())
+	}
+	if e&rollout.Rollback != 0 {
+		k.next = nothing
+		k.c.cfg.Clients.Hide(k.group, false)
+		k.arms.brake()
+		k.candidate, k.overlay = nil, nil
+	}
+	if e&rollout.Undo != 0 {
+		k.undo()
+	}
+	if e&rollout.Promote != 0 {
+		if k.state.Phase != rollout.Proving { // all that is pending, by order
+			k.overlay = k.group.CutOverlay()
+		}
+		if k.overlay != nil {
+			k.former = slices.Insert(k.former, 0, k.overlay)
+			k.trim()
+		}
+		k.widens(thePromotion)
+	}
+	if e&rollout.Prove != 0 {
+		k.salt = newSalt()
+		k.c.unsaved = true
+		k.group.Touch() // it may become last known good now
+		if e&rollout.Promote == 0 {
+			k.c.cfg.Clients.Hide(k.group, true)
+			k.overlay, k.candidate = nil, nil
+		}
+	}
+	if e&rollout.Refuse != 0 {
+		k.c.unsaved = true
+	}
+	if k.state.Newer || k.state.Need == rollout.Quiet {
+		k.due = now // the time of the cut is found out
+	}
+}
+
+// undo gives all clients back what they had before the newest revision.
+func (k *key) undo() {
+	k.next = nothing
+	k.c.cfg.Clients.Hide(k.group, true)
+	if len(k.former) > 0 {
+		k.group.Revert(k.former[0])
+		k.former = k.former[1:]
+		k.state.RefusePending(digestOf(k.group.CutOverlay()))
+	}
+	k.overlay, k.candidate = nil, nil
+}
+
+// trim forgets the replaced resources that need too much memory.
+func (k *key) trim() {
+	var bytes int64
+	for i, o := range k.former {
+		if bytes += o.Bytes(); i > 0 && (i >= rollout.MaxUndo || bytes > maxFormerBytes) {
+			k.former = slices.Clip(k.former[:i])
+			return
+		}
+	}
+}

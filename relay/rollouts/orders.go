@@ -1,0 +1,186 @@
+package rollouts
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"xdsrelay/relay/rollout"
+)
+
+// The orders about rollouts.
+const (
+	Approve  = "approve"
+	Pause    = "pause"
+	Resume   = "resume"
+	Abort    = "abort"
+	Retry    = "retry"
+	Promote  = "promote"
+	Undo     = "undo"
+	Freeze   = "freeze"
+	Unfreeze = "unfreeze"
+)
+
+// ErrNoPolicy refuses orders about keys whose changes pass at once.
+var ErrNoPolicy = errors.New("the key has no rollout policy (aggregation.rules[].rollout), or no clients")
+
+// Has reports whether a key has a policy, and clients.
+func (c *Controller) Has(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.keyNamed(name) != nil
+}
+
+// Order carries out an order about a key. The error says why nothing was changed.
+func (c *Controller) Order(what, name, by, reason string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.keyNamed(name)
+	if k == nil {
+		return ErrNoPolicy
+	}
+	now := time.Now()
+	effect, err := k.order(what, rollout.Order{By: by, Why: reason, At: now}, now)
+	if err != nil {
+		return err
+	}
+	c.unsaved = true
+	k.decidedBy(what, by, reason, now)
+	k.carry(effect, now)
+	c.reveal(now)
+	k.evaluate(now)
+	c.reveal(now)
+	c.inbox.signal() // the time of the next look may be another
+	return nil
+}
+
+func (k *key) order(what string, o rollout.Order, now time.Time) (rollout.Effect, error) {
+	switch what {
+	case Approve:
+		return 0, k.state.Approve(now)
+	case Pause:
+		return 0, k.state.Pause(o)
+	case Resume:
+		return k.state.Resume(now)
+	case Abort:
+		return k.state.Abort(now)
+	case Retry:
+		return k.state.Retry(now)
+	case Promote:
+		return k.state.Promote(digestOf(k.group.CutOverlay()), now)
+	case Undo:
+		if len(k.former) == 0 {
+			return 0, rollout.ErrNoFormer
+		}
+		return k.state.Undo(now)
+	case Freeze:
+		k.state.Freeze(o)
+		return 0, nil
+	case Unfreeze:
+		return k.state.Unfreeze(now)
+	}
+	return 0, fmt.Errorf("%q is no order about a rollout", what)
+}
+
+// ResumeAll closes the breaker, so that rollouts may start again. It reports whether it was open.
+func (c *Controller) ResumeAll() (was bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was = c.budget.Open
+	c.budget.Reset()
+	c.unsaved = true
+	for g := range c.keys {
+		c.inbox.touch(g)
+	}
+	return was
+}
+
+// SetFrozen tells all keys whether an operator has frozen them, with the order; the cache has it already.
+func (c *Controller) SetFrozen(by, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for g, k := range c.keys {
+		_, freeze, _ := g.Gate()
+		is := k.state.Brakes.Has(rollout.Frozen)
+		switch {
+		case freeze != nil && !is:
+			k.state.Freeze(rollout.Order{By: by, Why: reason, At: now})
+			k.decidedBy(Freeze, by, reason, now)
+		case freeze == nil && is:
+			effect, _ := k.state.Unfreeze(now) // it is frozen
+			k.decidedBy(Unfreeze, by, reason, now)
+			k.carry(effect, now)
+		default:
+			continue
+		}
+		c.unsaved = true
+		c.inbox.change(g)
+	}
+}
+
+// Plan is who would be the canaries of a key.
+type Plan struct {
+	Key    string `json:"key"`
+	Policy string `json:"policy"`
+	// Revision is what is pending; empty if nothing is.
+	Revision string `json:"revision,omitempty"`
+	// Affected clients see a pending change, and Eligible ones of them may be canaries.
+	Affected int        `json:"affected"`
+	Eligible int        `json:"eligible"`
+	Small    bool       `json:"small,omitempty"`
+	Steps    []PlanStep `json:"steps"`
+}
+
+// PlanStep is a step of a plan. The first one is that of the scouts.
+type PlanStep struct {
+	Name    string        `json:"name"`
+	Clients int           `json:"clients"`
+	Bake    time.Duration `json:"bake_ns"`
+	// Versions are the software versions of which a scout is chosen.
+	Versions []string `json:"versions,omitempty"`
+	Approve  bool     `json:"approve,omitempty"`
+}
+
+// Plan returns who would be the canaries if what is pending was cut now.
+func (c *Controller) Plan(name string) (Plan, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.keyNamed(name)
+	if k == nil {
+		return Plan{}, ErrNoPolicy
+	}
+	policy := k.state.Policy()
+	p := Plan{Key: name, Policy: policy.Name, Steps: []PlanStep{}}
+	o := k.group.CutOverlay()
+	if o == nil {
+		return p, nil
+	}
+	p.Revision = digestOf(o).String()
+	was := k.candidate
+	k.candidate = o.Candidate(p.Revision)
+	all := k.peopleOf()
+	k.candidate = was
+	p.Affected, p.Eligible = len(all.affected), len(all.eligible)
+	p.Small = p.Affected < policy.Canaries.Small || len(policy.Steps) == 0
+	var versions rollout.Versions
+	for _, one := range all.eligible {
+		versions.Add(one.traits.Version, one.hash)
+	}
+	scouts := PlanStep{Name: "scouts", Approve: policy.NeedsApproval(0)}
+	for _, v := range versions.Choose(policy.Scouts.Most) {
+		scouts.Clients++
+		scouts.Versions = append(scouts.Versions, v.Name)
+	}
+	if p.Small && len(policy.Steps) > 0 {
+		scouts.Bake = policy.Steps[0].Bake
+	}
+	p.Steps = append(p.Steps, scouts)
+	for i, step := range policy.Steps {
+		if !p.Small {
+			p.Steps = append(p.Steps, PlanStep{Name: step.Share.String(), Clients: min(step.Share.Of(p.Affected), p.Eligible), Bake: step.Bake, Approve: policy.NeedsApproval(i + 1)})
+		}
+	}
+	p.Steps = append(p.Steps, PlanStep{Name: "all", Clients: p.Affected, Bake: policy.Final, Approve: policy.NeedsApproval(len(policy.Steps) + 1)})
+	return p, nil
+}

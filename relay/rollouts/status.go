@@ -1,0 +1,169 @@
+package rollouts
+
+import (
+	"time"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/rollout"
+)
+
+// Decision is something that was decided about a revision, by the policy or by an order.
+type Decision struct {
+	At       time.Time `json:"at"`
+	Key      string    `json:"key"`
+	Revision string    `json:"revision,omitempty"`
+	// What is started, step, refilled, passed, promoted, failed, refused, or the name of an order.
+	What string `json:"what"`
+	// State is the state afterwards.
+	State string `json:"state"`
+	// Why is the verdict that failed, or the reason of an order.
+	Why string `json:"why,omitempty"`
+	By  string `json:"by,omitempty"`
+	// Canaries is how many clients have the revision, of Affected ones.
+	Canaries int `json:"canaries"`
+	Affected int `json:"affected"`
+}
+
+// maxDecisions bounds the decisions that are kept of a key.
+const maxDecisions = 20
+
+// decided records a decision.
+func (k *key) decided(what string, now time.Time) { k.decidedBy(what, "", "", now) }
+
+func (k *key) decidedBy(what, by, why string, now time.Time) {
+	d := Decision{
+		At: now, Key: k.name(), Revision: k.state.Run.Revision.String(), What: what, State: k.state.State.String(), By: by, Why: why,
+		Canaries: len(k.state.Run.Canaries.Hashes), Affected: len(k.people.affected),
+	}
+	if what == "failed" {
+		d.Why, d.Canaries = k.state.Why.Reasons(), k.counts.Canary.Clients
+	}
+	if len(k.history) >= maxDecisions {
+		k.history = append(k.history[:0:0], k.history[1:]...)
+	}
+	k.history = append(k.history, d)
+	if k.c.cfg.Decided != nil {
+		k.c.cfg.Decided(d)
+	}
+}
+
+// Status is how far a key is.
+type Status struct {
+	Key    string `json:"key"`
+	Policy string `json:"policy"`
+	Mode   string `json:"mode"`
+	// State is the phase and what it needs next, and Waits why nothing is done; empty if something is.
+	State string `json:"state"`
+	Waits string `json:"waits,omitempty"`
+	// Revision is the one on its way, being proven, or refused; Stable the one of all clients, and Good
+	// the last one that passed its final bake.
+	Revision string   `json:"revision,omitempty"`
+	Stable   string   `json:"stable,omitempty"`
+	Good     string   `json:"good,omitempty"`
+	Refused  []string `json:"refused,omitempty"`
+	// Step is 0 for the scouts. The last of Steps is the one to all clients.
+	Step     int           `json:"step"`
+	Steps    int           `json:"steps"`
+	Share    rollout.Share `json:"share"`
+	BakeEnds time.Time     `json:"bake_ends,omitzero"`
+	Canaries int           `json:"canaries"`
+	Affected int           `json:"affected"`
+	// Findings are what each signal says, and Rejections the first of canaries.
+	Findings   []string    `json:"findings,omitempty"`
+	Rejections []Rejection `json:"rejections,omitempty"`
+	// Tokens are those of the budget that the key holds.
+	Tokens int `json:"tokens,omitempty"`
+	// IsOverdue says that it takes longer than the policy expects.
+	IsOverdue bool       `json:"overdue,omitempty"`
+	History   []Decision `json:"history,omitempty"`
+}
+
+// Status returns how far a key is; false if it has no policy, or no clients.
+func (c *Controller) Status(name string) (Status, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.keyNamed(name)
+	if k == nil {
+		return Status{}, false
+	}
+	return k.status(time.Now()), true
+}
+
+// All returns all keys with a policy, in no order.
+func (c *Controller) All() (all []Status) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for _, k := range c.keys {
+		all = append(all, k.status(now))
+	}
+	return all
+}
+
+// Budget returns how many tokens there are, and are held, and whether the breaker is open.
+func (c *Controller) Budget() (limit, used int, open bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limits := c.cfg.Limits()
+	return c.budget.Limit(&limits, c.cfg.Total()), c.budget.Used(), c.budget.Open
+}
+
+// IsUnproven reports whether clients of a key have a revision that has not passed its final bake, so that
+// it must not become last known good.
+func (c *Controller) IsUnproven(g *cache.Group) bool {
+	if _, known := c.known.Load(g); !known {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.keys[g]
+	return k != nil && k.state.Phase == rollout.Proving
+}
+
+func (c *Controller) keyNamed(name string) *key {
+	g := c.cfg.Group(aggregation.Key(name))
+	if g == nil {
+		return nil
+	}
+	return c.keys[g]
+}
+
+func (k *key) status(now time.Time) Status {
+	run, policy := &k.state.Run, k.state.Policy()
+	if k.state.IsJudged() && run.Policy != nil {
+		policy = run.Policy
+	}
+	s := Status{
+		Key: k.name(), Policy: policy.Name, Mode: string(policy.Mode), State: k.state.State.String(), Waits: k.why.String(),
+		Stable: k.state.Stable.String(), Good: k.state.Good.String(), Canaries: len(run.Canaries.Hashes), Affected: len(k.people.affected),
+		Tokens: k.c.budget.Held[k.name()].Count, IsOverdue: k.state.IsOverdue(now), History: append([]Decision(nil), k.history...),
+	}
+	for _, d := range k.state.Refused {
+		s.Refused = append(s.Refused, d.String())
+	}
+	if k.state.Brake != rollout.Open {
+		s.Waits = k.state.Brakes.String()
+	}
+	if k.state.Phase != rollout.Idle && k.state.Phase != rollout.Settling {
+		s.Revision, s.Rejections = run.Revision.String(), k.arms.shown()
+		for _, f := range k.verdict.Findings {
+			if f.Outcome != rollout.NotMeasured {
+				s.Findings = append(s.Findings, f.String())
+			}
+		}
+	}
+	if k.state.IsJudged() {
+		s.Step, s.Steps, s.Share = run.Step, len(policy.Steps)+1, run.Share()
+		if run.Small {
+			s.Steps = 1
+		}
+		if k.state.Need == rollout.Bake {
+			s.BakeEnds = run.BakeEnds
+		}
+	}
+	if k.state.Phase == rollout.Idle {
+		s.Waits = ""
+	}
+	return s
+}
