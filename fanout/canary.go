@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/fanout/journal"
+	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/lockorder"
 )
@@ -304,6 +305,8 @@ type Affected struct {
 	Canary
 
 	Client Client
+	// By is how the client was authenticated.
+	By aggregation.Peer
 }
 
 // Affected returns the clients of a key whose subscriptions see something that differs in a candidate,
@@ -316,7 +319,7 @@ func (s *Server) Affected(g *cache.Group, c *cache.Candidate) (all []Affected) {
 			affected = affected || st.group == g && ts.table.Differ(&ts.watcher, nil, c.View(ts.table), false) != nil
 		}
 		if affected {
-			all = append(all, Affected{st.canary(), client{st}})
+			all = append(all, Affected{st.canary(), client{st}, st.call.Identity().Peer})
 		}
 		st.mu.Unlock()
 	}

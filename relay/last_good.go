@@ -27,7 +27,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	log := n.part(logs.LastGood)
 	keeper := lastgood.Config{
 		Prefix: n.cfg.Tier.Redis.Prefix, Encrypted: n.private, Delay: l.WriteDelay, MaxSize: int(l.MaxSize), Wait: restoreWait(n.cfg.Cache.ConfirmTimeout),
-		Clock: n.clock, Logger: log, Meter: n.metrics.Meter(),
+		Unproven: n.unproven, Clock: n.clock, Logger: log, Meter: n.metrics.Meter(),
 	}
 	var err error
 	if l.EncryptionKeysFile != "" {
@@ -46,6 +46,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 			return fmt.Errorf("last_known_good.directory: %w", err)
 		}
 		keeper.Store, n.rollouts.load, n.rollouts.save = directory, directory.Orders, directory.SaveOrders
+		n.records = rolloutRecords{directory.Rollouts, directory.SaveRollouts}
 	}
 	if n.keeper, err = lastgood.New(keeper); err != nil {
 		return err

@@ -28,6 +28,7 @@ import (
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/rollout"
+	"xdsrelay/relay/rollouts"
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/telemetry"
 	"xdsrelay/relay/tier"
@@ -88,16 +89,18 @@ type Node struct {
 	metrics   *telemetry.Telemetry
 	gate      *authz.Gate
 	origins   *origins
-	store     *store.Store     // the Redis of the tier; nil for none
-	members   shard.Members    // the nodes of the tier
-	links     *tier.Peers      // the connections to them; nil for a node on its own
-	peers     *peerPort        // where they connect; nil for a node on its own
-	tier      *tier.Tier       // where each key comes from
-	keeper    *lastgood.Keeper // nil where no last known good state is kept
-	keys      *lastgood.Keys   // that it is encrypted with; nil for none
-	rollouts  rolloutOrders    // orders about what clients see; guards itself
-	heads     *head.Heads      // nil where there is no Redis
-	loads     *load.Collector  // nil where the first origin takes no load reports
+	store     *store.Store                        // the Redis of the tier; nil for none
+	members   shard.Members                       // the nodes of the tier
+	links     *tier.Peers                         // the connections to them; nil for a node on its own
+	peers     *peerPort                           // where they connect; nil for a node on its own
+	tier      *tier.Tier                          // where each key comes from
+	keeper    *lastgood.Keeper                    // nil where no last known good state is kept
+	keys      *lastgood.Keys                      // that it is encrypted with; nil for none
+	rollouts  rolloutOrders                       // orders about what clients see; guards itself
+	records   rolloutRecords                      // of rollouts
+	control   atomic.Pointer[rollouts.Controller] // carries out rollouts; set by build
+	heads     *head.Heads                         // nil where there is no Redis
+	loads     *load.Collector                     // nil where the first origin takes no load reports
 	limits    *limit.Limiter
 	pool      *fanout.Pool
 	cache     *cache.Cache
@@ -309,7 +312,7 @@ func orNone[T ~int64 | ~int](v T) T {
 func (n *Node) buildServer() (err error) {
 	d, l := n.cfg.Downstream, n.cfg.Limits
 	n.fanout, err = fanout.New(fanout.Config{
-		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: n.rules.Load, Gate: n.gate, RecheckInterval: n.cfg.Authorization.RecheckInterval, NodeName: n.name, Private: n.private,
+		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: n.rules.Load, Gate: n.gate, Keyed: n.keyed, RecheckInterval: n.cfg.Authorization.RecheckInterval, NodeName: n.name, Private: n.private,
 		SendTimeout: d.SendTimeout, AckTimeout: d.AckTimeout, OriginTimeout: d.UpstreamTimeout, FirstRequestTimeout: d.FirstRequestTimeout,
 		HandshakeTimeout: d.HandshakeTimeout,
 		MaxConnectionAge: d.MaxConnectionAge,
@@ -318,6 +321,9 @@ func (n *Node) buildServer() (err error) {
 		Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	})
 	if err != nil {
+		return err
+	}
+	if err := n.buildControl(); err != nil {
 		return err
 	}
 	n.status = csds.New(csds.Config{Name: n.name, Others: n.otherStatus, Clients: n.everyClient, Groups: n.cache.Active, Gate: n.gate})

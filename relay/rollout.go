@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,8 +65,8 @@ func (n *Node) inTier() bool { return n.links != nil || n.store != nil }
 func (n *Node) showRollout() ops.ShowRollout {
 	local := n.own()
 	return ops.ShowRollout{
-		Status:  func(key string) (ops.Rollout, error) { return local.RolloutStatus(key, n.cache.Orders()) },
-		History: local.RolloutHistory, Diff: local.RolloutDiff, Order: n.rollouts.order,
+		Status:  func(key string) (ops.Rollout, error) { return local.RolloutStatus(key, n.cache.Orders(), n.control.Load()) },
+		History: local.RolloutHistory, Diff: local.RolloutDiff, Order: n.rollouts.order, Plan: func(key string) (ops.RolloutPlan, error) { return n.control.Load().Plan(key) },
 	}
 }
 
@@ -84,7 +85,17 @@ func (r *rolloutOrders) order(_ context.Context, o ops.RolloutOrder) (done ops.R
 	if o.Key != "" && n.cache.GroupOf(key) == nil && (!held || o.Do == ops.OrderUndo) {
 		return done, ops.ErrUnknownKey
 	}
+	control := n.control.Load()
 	switch {
+	case o.Do == ops.OrderResume && o.Key == "":
+		if !control.ResumeAll() {
+			return done, errors.New("the breaker is not open: rollouts start by themselves; to resume a paused one, name its key")
+		}
+	case o.Do == ops.OrderUndo && control.Has(o.Key), slices.Contains(policyOrders, o.Do):
+		if err = control.Order(o.Do, o.Key, o.By, o.Reason); err == nil {
+			n.part(logs.Node).Warn("order about a rollout", "order", o.Do, "key", redact.Short(o.Key, maxOrderText), "reason", redact.Short(o.Reason, maxOrderText), "identity", redact.Short(o.By, maxOrderText))
+		}
+		return done, err
 	case o.Do == ops.OrderFreeze && o.Key == "":
 		n.cache.FreezeAll(f)
 	case o.Do == ops.OrderFreeze:
@@ -107,12 +118,16 @@ func (r *rolloutOrders) order(_ context.Context, o ops.RolloutOrder) (done ops.R
 	if err != nil {
 		return done, err
 	}
+	control.SetFrozen(o.By, o.Reason)
 	if done.Note = r.keep(); o.Do == ops.OrderUnfreeze && r.save == nil {
 		done.Note = "" // there is no order left to lose
 	}
 	n.part(logs.Node).Warn("order about what clients see", "order", o.Do, "key", redact.Short(o.Key, maxOrderText), "reason", redact.Short(o.Reason, maxOrderText), "identity", redact.Short(o.By, maxOrderText), "changes", done.Changes)
 	return done, nil
 }
+
+// policyOrders are the orders about keys with a rollout policy.
+var policyOrders = []string{ops.OrderApprove, ops.OrderPause, ops.OrderResume, ops.OrderAbort, ops.OrderRetry, ops.OrderPromote}
 
 // keep makes the orders outlive the process. It returns what an operator has to know if they do not.
 func (r *rolloutOrders) keep() string {

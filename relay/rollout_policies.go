@@ -28,5 +28,10 @@ func (n *Node) buildPolicies() error {
 // changePolicies takes new policies, budgets and breakers.
 func (n *Node) changePolicies(cfg *config.Config) (func(), error) {
 	all, err := cfg.RolloutPolicies()
-	return func() { n.policies.Store(all) }, err
+	return func() {
+		n.policies.Store(all)
+		if c := n.control.Load(); c != nil {
+			c.RulesChanged()
+		}
+	}, err
 }

@@ -13,6 +13,7 @@ func (t Tier) rolloutPages() []page {
 	return []page{
 		{apiPath + "rollout", "", "the keys of this node that are frozen or undone, or the state of one key: what is held back, since when, and why", answerKey(true, func(key string) (any, error) { return t.Rollout.Status(key) }), []string{ops.ParamKey}},
 		{apiPath + "rollout/history", apiPath + "rollout/history?key=NAME", "the last revisions of a key on this node", answerKey(false, func(key string) (any, error) { return t.Rollout.History(key) }), []string{ops.ParamKey}},
+		{apiPath + "rollout/plan", apiPath + "rollout/plan?key=NAME", "which clients would get what is pending first, by the rollout policy of a key", answerKey(false, func(key string) (any, error) { return t.Rollout.Plan(key) }), []string{ops.ParamKey}},
 		{apiPath + "rollout/diff", apiPath + "rollout/diff?key=NAME", "what is held back of a key on this node: fields without secrets", answerKey(false, func(key string) (any, error) { return t.Rollout.Diff(key) }), []string{ops.ParamKey}},
 	}
 }
@@ -40,6 +41,12 @@ func (cfg Config) rolloutOrders() []order {
 		{"/rollout/freeze", cfg.rolloutOrder(ops.OrderFreeze), []string{ops.ParamKey, ops.ParamAll, ops.ParamReason}},
 		{"/rollout/unfreeze", cfg.rolloutOrder(ops.OrderUnfreeze), []string{ops.ParamKey, ops.ParamAll}},
 		{"/rollout/undo", cfg.rolloutOrder(ops.OrderUndo), []string{ops.ParamKey, ops.ParamReason}},
+		{"/rollout/approve", cfg.rolloutOrder(ops.OrderApprove), []string{ops.ParamKey}},
+		{"/rollout/pause", cfg.rolloutOrder(ops.OrderPause), []string{ops.ParamKey, ops.ParamReason}},
+		{"/rollout/resume", cfg.rolloutOrder(ops.OrderResume), []string{ops.ParamKey, ops.ParamAll}},
+		{"/rollout/abort", cfg.rolloutOrder(ops.OrderAbort), []string{ops.ParamKey, ops.ParamReason}},
+		{"/rollout/retry", cfg.rolloutOrder(ops.OrderRetry), []string{ops.ParamKey}},
+		{"/rollout/promote", cfg.rolloutOrder(ops.OrderPromote), []string{ops.ParamKey, ops.ParamReason}},
 	}
 }
 

@@ -51,6 +51,10 @@ const (
 	GuardExpired  Kind = "removal_guard.expired"
 	MassRemoval   Kind = "removals.applied"
 
+	RolloutStarted  Kind = "rollout.started"
+	RolloutFailed   Kind = "rollout.failed"
+	RolloutPromoted Kind = "rollout.promoted"
+
 	LastGoodNotStored Kind = "last_known_good.not_stored"
 
 	CertificateReloaded Kind = "certificate.reloaded"

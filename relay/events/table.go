@@ -109,6 +109,18 @@ var table = []Spec{
 		Text: "The removal guard holds back {removals|removal} of {of|resource} of {keys|key}; check the control plane; approve the removals with 'xdsrelay removals approve KEY'",
 	},
 	{
+		Kind: RolloutStarted, Severity: Info, About: AboutKey, Name: "key", Attributes: []string{"revision"}, Combining: PerKeys,
+		Text: "A rollout of {keys|key} started",
+	},
+	{
+		Kind: RolloutFailed, Severity: Error, About: AboutKey, Name: "key", Attributes: []string{"revision", "canaries", "reason"}, Combining: PerKeys, Sums: []string{"canaries"},
+		Text: "A rollout of {keys|key} failed after {canaries|client} had the new revision; see 'xdsrelay rollout status KEY'",
+	},
+	{
+		Kind: RolloutPromoted, Severity: Info, About: AboutKey, Name: "key", Attributes: []string{"revision"}, Combining: PerKeys,
+		Text: "A rollout released a revision of {keys|key} to all clients",
+	},
+	{
 		Kind: GuardApproved, Severity: Info, About: AboutKey, Name: "key", Attributes: []string{"removals"}, Combining: PerKeys, Sums: []string{"removals"},
 		Text: "An operator approved {removals|held removal} of {keys|key}; clients lose these resources",
 	},

@@ -9,12 +9,13 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/cache/gate"
+	"xdsrelay/relay/rollouts"
 )
 
 // RolloutKey is what a key's clients see of what its control plane sends.
 type RolloutKey struct {
 	Key string `json:"key"`
-	// State is open, frozen or undone.
+	// State is open, frozen, undone or governed: a rollout policy releases changes.
 	State string `json:"state"`
 	// Stable is the revision that clients have; empty if it is not known.
 	Stable string `json:"stable,omitempty"`
@@ -23,6 +24,8 @@ type RolloutKey struct {
 	Undone *cache.Undone `json:"undone,omitempty"`
 	// Pending is what is held back, by type.
 	Pending []RolloutPending `json:"pending"`
+	// Rollout is how far the policy of the key is; nil without one.
+	Rollout *rollouts.Status `json:"rollout,omitempty"`
 }
 
 // RolloutRefused is what a control plane had sent for a name, and was undone.
@@ -80,6 +83,12 @@ type RolloutTypeDiff struct {
 	Omitted   int            `json:"resources_omitted,omitempty"`
 }
 
+// RolloutPlan is who would be the canaries of a key.
+type RolloutPlan = rollouts.Plan
+
+// RolloutProgress is how far the rollout of a key is.
+type RolloutProgress = rollouts.Status
+
 // RolloutOrdered is what became of an order about what clients see.
 type RolloutOrdered struct {
 	Order string `json:"order"`
@@ -99,6 +108,13 @@ const (
 	OrderFreeze   = "freeze"
 	OrderUnfreeze = "unfreeze"
 	OrderUndo     = "undo"
+	// Those about keys with a rollout policy.
+	OrderApprove = rollouts.Approve
+	OrderPause   = rollouts.Pause
+	OrderResume  = rollouts.Resume
+	OrderAbort   = rollouts.Abort
+	OrderRetry   = rollouts.Retry
+	OrderPromote = rollouts.Promote
 )
 
 // RolloutOrder is an order about what clients see.
@@ -126,9 +142,9 @@ func (o *RolloutOrder) Check(all bool) error {
 		return errors.New("the parameter key is missing: expected ?key=KEY, or all=true")
 	case o.Key != "" && all:
 		return errors.New("got key and all: expected one of them")
-	case all && o.Do == OrderUndo:
-		return errors.New("undo is about one key: expected ?key=KEY")
-	case o.Reason == "" && o.Do != OrderUnfreeze:
+	case all && o.Do != OrderFreeze && o.Do != OrderUnfreeze && o.Do != OrderResume:
+		return errors.New(o.Do + " is about one key: expected ?key=KEY")
+	case o.Reason == "" && o.needsReason():
 		return errors.New("the parameter reason is missing: it is shown to others who wonder why clients get no changes")
 	case len(o.Reason) > maxReason:
 		return errors.New("the reason is too long: expected at most 500 bytes")
@@ -136,8 +152,17 @@ func (o *RolloutOrder) Check(all bool) error {
 	return nil
 }
 
+// needsReason reports whether others will wonder why the order was given.
+func (o *RolloutOrder) needsReason() bool {
+	switch o.Do {
+	case OrderFreeze, OrderUndo, OrderPromote, OrderPause, OrderAbort:
+		return true
+	}
+	return false
+}
+
 // RolloutStatus describes a key, or with "" all keys that are held.
-func (l Local) RolloutStatus(key string, orders cache.Orders) (Rollout, error) {
+func (l Local) RolloutStatus(key string, orders cache.Orders, control *rollouts.Controller) (Rollout, error) {
 	out := Rollout{Node: l.Node, All: orders.All, Keys: []RolloutKey{}}
 	for _, g := range l.Groups() {
 		state, freeze, undone := g.Gate()
@@ -147,6 +172,9 @@ func (l Local) RolloutStatus(key string, orders cache.Orders) (Rollout, error) {
 		one := RolloutKey{Key: string(g.Key), State: state.String(), Freeze: freeze, Undone: undone, Pending: []RolloutPending{}}
 		if all := g.Revisions(); len(all) > 0 {
 			one.Stable = all[0].ID
+		}
+		if s, governed := control.Status(one.Key); governed {
+			one.Rollout, one.Stable = &s, s.Stable
 		}
 		for _, p := range g.Pending() {
 			one.Pending = append(one.Pending, RolloutPending{ShortName(p.TypeURL), p})
@@ -218,5 +246,6 @@ type ShowRollout struct {
 	Status  func(key string) (Rollout, error)
 	History func(key string) (RolloutHistory, error)
 	Diff    func(key string) (RolloutDiff, error)
+	Plan    func(key string) (rollouts.Plan, error)
 	Order   func(ctx context.Context, o RolloutOrder) (RolloutOrdered, error)
 }

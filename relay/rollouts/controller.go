@@ -18,7 +18,7 @@ type Rule struct {
 	// Policy is nil if all changes pass at once.
 	Policy *rollout.Policy
 	// Traits returns what decides about the part of a client. Nil: each client may be a canary.
-	Traits func(fanout.Client) Traits
+	Traits func(*fanout.Affected) Traits
 }
 
 // Traits are what decides about the part of a client in rollouts.

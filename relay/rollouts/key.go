@@ -25,7 +25,7 @@ type key struct {
 	rule  string
 	types map[string]bool // by URL, of the policy for the next revision
 
-	traits func(fanout.Client) Traits
+	traits func(*fanout.Affected) Traits
 
 	state     *rollout.Key
 	salt      string

@@ -31,7 +31,7 @@ func (k *key) peopleOf() people {
 		p.affected[h] = true
 		traits := Traits{Eligible: true}
 		if k.traits != nil {
-			traits = k.traits(a.Client)
+			traits = k.traits(&a)
 		}
 		if traits.Eligible && !k.state.Lost.Has(h) {
 			p.eligible = append(p.eligible, person{h, traits})

@@ -5,6 +5,7 @@ import (
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
 	"xdsrelay/relay/rollout"
 )
 
@@ -109,16 +110,16 @@ func (c *Controller) Budget() (limit, used int, open bool) {
 	return c.budget.Limit(&limits, c.cfg.Total()), c.budget.Used(), c.budget.Open
 }
 
-// IsUnproven reports whether clients of a key have a revision that has not passed its final bake, so that
-// it must not become last known good.
-func (c *Controller) IsUnproven(g *cache.Group) bool {
+// IsUnproven reports whether clients of a key have content of a type that has not passed its final bake, so
+// that it must not become last known good.
+func (c *Controller) IsUnproven(g *cache.Group, t *resource.Type) bool {
 	if _, known := c.known.Load(g); !known {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.keys[g]
-	return k != nil && k.state.Phase == rollout.Proving
+	return k != nil && k.types[t.URL] && k.state.Phase == rollout.Proving
 }
 
 func (c *Controller) keyNamed(name string) *key {
