@@ -18,9 +18,10 @@ func TestRolloutPolicies(t *testing.T) {
 	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	cfg := testConfig()
 	cfg.Upstream.Addresses = []string{o.Addr()}
+	cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory = config.StoreDirectory, t.TempDir()
 	cfg.Aggregation.Rules = []aggregation.Rule{{Name: "web", Match: `node.cluster == "web"`, Key: "node.cluster", Rollout: "mine"}, {Key: "node.cluster"}}
 	policy := config.DefaultRolloutPolicy()
-	policy.Name, policy.Mode, policy.Canaries.Match = "mine", config.RolloutMode(rollout.Observe), `node.id != "a"`
+	policy.Name, policy.Mode, policy.Canaries.Match = "mine", config.RolloutMode(rollout.Manual), `node.id != "a"`
 	cfg.Rollout.Policies = []config.RolloutPolicy{policy}
 	next := *cfg
 	n := startWith(t, cfg, relay.Options{Source: relay.Source{Load: func() (*config.Config, error) {
@@ -34,7 +35,7 @@ func TestRolloutPolicies(t *testing.T) {
 			t.Errorf("%s: rule %s has %+v, expected %q", what, rule, p, want)
 		}
 	}
-	check("at first", "web", rollout.Observe)
+	check("at first", "web", rollout.Manual)
 	check("at first", "#2", "")
 	_, s := n.RolloutPolicy("web")
 	if traits, err := s.Of(&corev3.Node{Id: "a"}, aggregation.Peer{}); err != nil || traits.IsEligible() {

@@ -22,8 +22,8 @@ type World struct {
 	Env *aggregation.Env
 	// LastGood says that last known good is stored.
 	LastGood bool
-	// Agrees says that all nodes of the tier can agree on a record: there is one node, or Redis.
-	Agrees bool
+	// Alone says that there is one node: those of a tier cannot agree on who gets a revision yet.
+	Alone bool
 }
 
 // check collects problems.
@@ -47,8 +47,11 @@ func (p *Policy) Validate(w *World) (problems, warnings []Problem) {
 	if p.Mode.Holds() && !w.LastGood {
 		c.wrong("mode", "is %s without last_known_good.store, so a restart would release what is held; set last_known_good.store to directory or redis, or use mode observe", p.Mode)
 	}
-	if p.Mode == Automatic && !w.Agrees {
-		c.wrong("mode", "is automatic in a tier of several nodes without Redis, which cannot agree on who gets a revision; expected observe or manual, or tier.redis.url")
+	if p.Mode.Holds() && !w.Alone {
+		c.wrong("mode", "is %s in a tier (tier.redis or tier.nodes), whose nodes cannot agree on who gets a revision in this version; expected off", p.Mode)
+	}
+	if p.Mode == Observe {
+		c.wrong("mode", "is observe, which this version does not support; expected automatic, manual or off")
 	}
 	p.checkTimes(&c)
 	p.checkSteps(&c)
