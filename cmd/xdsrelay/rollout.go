@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,11 +17,18 @@ import (
 
 // newRolloutCmd is about what clients see of what control planes send.
 func (a *app) newRolloutCmd() *cobra.Command {
-	cmd := newParentCmd("rollout", "Freeze keys, undo changes, and show what is held back",
-		a.newRolloutStatusCmd(), a.newRolloutHistoryCmd(), a.newRolloutDiffCmd(), a.newFreezeCmd(), a.newUnfreezeCmd(), a.newUndoCmd())
-	cmd.Long = "Freeze keys, undo changes, and show what is held back. While a key is frozen, its clients\n" +
-		"keep their listeners, routes and clusters whatever the control plane sends; endpoints and\n" +
-		"secrets pass. The commands work on a node without a tier."
+	cmd := newParentCmd("rollout", "Freeze keys, undo changes, steer rollouts, and show what is held back",
+		a.newRolloutStatusCmd(), a.newRolloutPlanCmd(), a.newRolloutHistoryCmd(), a.newRolloutDiffCmd(), a.newFreezeCmd(), a.newUnfreezeCmd(), a.newUndoCmd(),
+		a.newSteerCmd(ops.OrderApprove, "Make the step that waits for an approval", "Make the step of a rollout that waits for an approval: policies with the mode manual wait\nbefore each step, others before those with approve.", false),
+		a.newSteerCmd(ops.OrderPause, "Let no further client get a new revision", "Let no further client get the new revision of a key. Canaries keep it, and a failure still takes it\nback. 'xdsrelay rollout resume' goes on; the step in progress then starts its bake again.", true),
+		a.newResumeCmd(),
+		a.newSteerCmd(ops.OrderAbort, "End a rollout: canaries get the stable revision", "End the rollout of a key: canaries get the stable revision, and the new one is refused until\nthe control plane sends something else or 'xdsrelay rollout retry'. During the final bake, all\nclients get the revision before.", true),
+		a.newSteerCmd(ops.OrderRetry, "Try a refused revision again", "Try a refused revision again, starting with its scouts.", false),
+		a.newPromoteCmd())
+	cmd.Long = "Freeze keys, undo changes, steer rollouts, and show what is held back. While a key is frozen,\n" +
+		"its clients keep their listeners, routes and clusters whatever the control plane sends;\n" +
+		"endpoints and secrets pass. A rollout policy (aggregation.rules[].rollout) releases changes to\n" +
+		"a few clients first. The commands work on a node without a tier."
 	return cmd
 }
 
@@ -107,6 +115,97 @@ func (a *app) newUndoCmd() *cobra.Command {
 	return cmd
 }
 
+// newSteerCmd is an order about the rollout of a key.
+func (a *app) newSteerCmd(do, short, long string, reason bool) *cobra.Command {
+	k := &rolloutKey{}
+	cmd := &cobra.Command{Use: do + " KEY", Short: short, Long: long, Example: "  xdsrelay rollout " + do + " shop/eu", Args: one("KEY", keysHint)}
+	if reason {
+		cmd.Example += " --reason 'error rate of canaries'"
+		k.addReason(cmd)
+	}
+	a.addRolloutOrder(cmd, do, k)
+	return cmd
+}
+
+func (a *app) newResumeCmd() *cobra.Command {
+	k := &rolloutKey{}
+	cmd := &cobra.Command{
+		Use: "resume KEY|--all", Short: "Go on with a paused rollout, or let rollouts start again",
+		Long:    "Go on with a paused rollout. With --all, let rollouts of all keys start again after so many\nfailed that none did (rollout.breaker).",
+		Example: "  xdsrelay rollout resume shop/eu\n  xdsrelay rollout resume --all",
+		Args:    k.args,
+	}
+	cmd.Flags().BoolVar(&k.all, "all", false, "close the breaker of all keys; paused rollouts stay paused")
+	a.addRolloutOrder(cmd, ops.OrderResume, k)
+	return cmd
+}
+
+func (a *app) newPromoteCmd() *cobra.Command {
+	k := &rolloutKey{}
+	skip := false
+	cmd := &cobra.Command{
+		Use: "promote KEY --skip-checks", Short: "Send all clients of a key what is held back, without checks",
+		Long: "Send all clients of a key what is held back, at once and without canaries, also what was\n" +
+			"refused. This is for emergencies: nothing protects the clients. 'xdsrelay rollout undo' goes\n" +
+			"back.",
+		Example: "  xdsrelay rollout promote shop/eu --skip-checks --reason 'certificate expires in 5 minutes'",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if !skip {
+				return usageError{errors.New("promote releases to all clients without checks: expected --skip-checks")}
+			}
+			return one("KEY", keysHint)(cmd, args)
+		},
+	}
+	cmd.Flags().BoolVar(&skip, "skip-checks", false, "confirms that no canaries are wanted")
+	k.addReason(cmd)
+	a.addRolloutOrder(cmd, ops.OrderPromote, k)
+	return cmd
+}
+
+func (a *app) newRolloutPlanCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "plan KEY", Short: "Show which clients would get what is pending first",
+		Long:    "Show the steps by which the rollout policy of a key would release what is held back now, with\nthe number of clients of each.",
+		Example: "  xdsrelay rollout plan shop/eu",
+		Args:    one("KEY", keysHint),
+	}
+	node := a.addAdmin(cmd)
+	out := addOutput(cmd, asTable)
+	a.completeKeys(cmd, node)
+	cmd.RunE = a.action(func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		var p ops.RolloutPlan
+		if _, err := node.get(cmd.Context(), "/api/v1/rollout/plan", url.Values{ops.ParamKey: args}, &p); err != nil {
+			return err
+		}
+		return out.print(a.stdout, view{data: p, names: []string{p.Revision}, table: func(w io.Writer, _ bool) { printPlan(w, &p) }})
+	})
+	return cmd
+}
+
+func printPlan(w io.Writer, p *ops.RolloutPlan) {
+	if p.Revision == "" {
+		fmt.Fprintf(w, "%s: nothing is pending; the policy is %s\n", printable(p.Key), printable(p.Policy))
+		return
+	}
+	fmt.Fprintf(w, "%s: %s by policy %s, for %d affected clients, of which %d may be canaries\n", printable(p.Key), printable(p.Revision), printable(p.Policy), p.Affected, p.Eligible)
+	rows := [][]string{{"STEP", "CLIENTS", "BAKE", "APPROVAL", "VERSIONS"}}
+	for _, s := range p.Steps {
+		approval := "-"
+		if s.Approve {
+			approval = "required"
+		}
+		versions := make([]string, 0, len(s.Versions))
+		for _, v := range s.Versions {
+			versions = append(versions, printable(v))
+		}
+		rows = append(rows, []string{s.Name, strconv.Itoa(s.Clients), s.Bake.String(), approval, strings.Join(versions, ", ")})
+	}
+	columns(w, rows)
+}
+
 // addRolloutOrder makes a command give an order.
 func (a *app) addRolloutOrder(cmd *cobra.Command, do string, k *rolloutKey) {
 	node := a.addAdmin(cmd)
@@ -136,8 +235,14 @@ func orderedText(d *ops.RolloutOrdered) string {
 		line = what + ": frozen; clients keep their present configuration"
 	case ops.OrderUnfreeze:
 		line = fmt.Sprintf("%s: no longer frozen; clients get %s", what, count(d.Changes, "change"))
-	default:
+	case ops.OrderUndo:
+		if len(d.Revisions) == 0 { // of a key with a policy
+			line = what + ": clients get the revision before, and the key is held there"
+			break
+		}
 		line = fmt.Sprintf("%s: %s is undone; clients get %s, and the key is held there", what, printable(strings.Join(d.Revisions[:min(1, len(d.Revisions))], "")), count(d.Changes, "change"))
+	default:
+		line = what + ": " + orderedWords[d.Order]
 	}
 	if d.Note != "" {
 		line += "\nnote: " + printable(d.Note)
@@ -145,10 +250,17 @@ func orderedText(d *ops.RolloutOrdered) string {
 	return line + "\n"
 }
 
+// orderedWords say what became of an order about a rollout.
+var orderedWords = map[string]string{
+	ops.OrderApprove: "the step is approved", ops.OrderPause: "paused; no further client gets the new revision", ops.OrderResume: "rollouts go on",
+	ops.OrderAbort: "aborted; canaries get the stable revision, and the new one is refused", ops.OrderRetry: "what was refused is tried again, starting with scouts",
+	ops.OrderPromote: "all clients get what was held back, without checks",
+}
+
 func (a *app) newRolloutStatusCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "status [KEY]", Short: "Show whether keys are frozen, and what is held back",
-		Long:    "Show whether a key is frozen or held at an earlier revision, why, and what is held back.\nWithout a KEY, show all keys that are.",
+		Use: "status [KEY]", Short: "Show how far rollouts are, which keys are frozen, and what is held back",
+		Long:    "Show how far the rollout of a key is, whether the key is frozen or held at an earlier revision,\nwhy, and what is held back. Without a KEY, show all keys that have a policy or are held.",
 		Example: "  xdsrelay rollout status\n  xdsrelay rollout status shop/eu",
 		Args:    cobra.MaximumNArgs(1),
 	}
@@ -170,7 +282,7 @@ func (a *app) newRolloutStatusCmd() *cobra.Command {
 		}
 		held := s.All != nil
 		for _, k := range s.Keys {
-			held = held || k.State != "open"
+			held = held || k.State == "frozen" || k.State == "undone" || k.Rollout != nil && strings.HasPrefix(k.Rollout.State, "Held")
 		}
 		if err := out.print(a.stdout, view{
 			data: s, names: namesOf(s.Keys, func(k *ops.RolloutKey) string { return k.Key }),
@@ -207,12 +319,45 @@ func printRollout(w io.Writer, s *ops.Rollout, now time.Time) {
 		if u := k.Undone; u != nil {
 			fmt.Fprintf(w, "  undone        %s, %s%s: %s\n", printable(strings.Join(u.Revisions, ", ")), ago(now, u.Since), orderedBy(u.By), printable(u.Reason))
 		}
+		if k.Rollout != nil {
+			printProgress(w, k.Rollout, now)
+		}
 		for _, p := range k.Pending {
 			fmt.Fprintf(w, "  held back     %s +%d ~%d -%d  %s\n", printable(p.Name), p.Added, p.Changed, p.Removed, firstNames(p.Names))
 		}
 		if k.State != "open" && len(k.Pending) == 0 {
 			fmt.Fprintln(w, "  held back     nothing")
 		}
+	}
+}
+
+// printProgress prints how far a rollout is.
+func printProgress(w io.Writer, s *ops.RolloutProgress, now time.Time) {
+	state := printable(s.State)
+	if s.Waits != "" {
+		state += ", waits: " + printable(s.Waits)
+	}
+	fmt.Fprintf(w, "  policy        %s (%s)\n  state         %s\n", printable(s.Policy), printable(s.Mode), state)
+	if s.Revision != "" {
+		fmt.Fprintf(w, "  revision      %s\n", printable(s.Revision))
+	}
+	if s.Steps > 0 {
+		fmt.Fprintf(w, "  step          %d of %d, %d of %d affected clients are canaries\n", s.Step, s.Steps, s.Canaries, s.Affected)
+	}
+	if !s.BakeEnds.IsZero() {
+		fmt.Fprintf(w, "  bake          %s left\n", max(0, s.BakeEnds.Sub(now)).Round(time.Second))
+	}
+	for _, f := range s.Findings {
+		fmt.Fprintf(w, "  finding       %s\n", printable(f))
+	}
+	for _, r := range s.Rejections {
+		fmt.Fprintf(w, "  rejected by   %s: %s\n", printable(r.Client), printable(r.Reason))
+	}
+	if len(s.Refused) > 0 {
+		fmt.Fprintf(w, "  refused       %s\n", printable(strings.Join(s.Refused, ", ")))
+	}
+	if s.Good != "" {
+		fmt.Fprintf(w, "  good          %s\n", printable(s.Good))
 	}
 }
 

@@ -40,9 +40,8 @@ type RolloutPolicy struct {
 	// unique.
 	Name string `yaml:"name"`
 	// Mode automatic holds changes back and releases them step by step. Mode manual also
-	// waits for an operator before each step. Mode observe releases all changes at once
-	// and records the decisions. Mode off has no effect. Modes automatic and manual
-	// require last_known_good.store; automatic in a tier also requires tier.redis.url.
+	// waits for an operator before each step. Mode off has no effect. Modes automatic and
+	// manual require last_known_good.store, and a node without a tier.
 	Mode RolloutMode `yaml:"mode"`
 	// The types whose changes are released step by step: LDS, SRDS, RDS, CDS, ECDS, RTDS
 	// and SDS, or type URLs. Endpoints, virtual hosts on demand, private types and

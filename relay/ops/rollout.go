@@ -177,7 +177,7 @@ func (l Local) RolloutStatus(key string, orders cache.Orders, control *rollouts.
 			one.Stable = all[0].ID
 		}
 		if s, governed := control.Status(one.Key); governed {
-			one.Rollout, one.Stable = &s, s.Stable
+			one.Rollout = &s
 		}
 		for _, p := range g.Pending() {
 			one.Pending = append(one.Pending, RolloutPending{ShortName(p.TypeURL), p})

@@ -45,13 +45,10 @@ func (p *Policy) Validate(w *World) (problems, warnings []Problem) {
 	}
 	p.checkTypes(&c)
 	if p.Mode.Holds() && !w.LastGood {
-		c.wrong("mode", "is %s without last_known_good.store, so a restart would release what is held; set last_known_good.store to directory or redis, or use mode observe", p.Mode)
+		c.wrong("mode", "is %s without last_known_good.store, so a restart would release what is held; set last_known_good.store to directory", p.Mode)
 	}
 	if p.Mode.Holds() && !w.Alone {
 		c.wrong("mode", "is %s in a tier (tier.redis or tier.nodes), whose nodes cannot agree on who gets a revision in this version; expected off", p.Mode)
-	}
-	if p.Mode == Observe {
-		c.wrong("mode", "is observe, which this version does not support; expected automatic, manual or off")
 	}
 	p.checkTimes(&c)
 	p.checkSteps(&c)
