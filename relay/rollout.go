@@ -65,7 +65,9 @@ func (n *Node) inTier() bool { return n.links != nil || n.store != nil }
 func (n *Node) showRollout() ops.ShowRollout {
 	local := n.own()
 	return ops.ShowRollout{
-		Status:  func(key string) (ops.Rollout, error) { return local.RolloutStatus(key, n.cache.Orders(), n.control.Load()) },
+		Status: func(key string) (ops.Rollout, error) {
+			return local.RolloutStatus(key, n.cache.Orders(), n.control.Load())
+		},
 		History: local.RolloutHistory, Diff: local.RolloutDiff, Order: n.rollouts.order, Plan: func(key string) (ops.RolloutPlan, error) { return n.control.Load().Plan(key) },
 	}
 }

@@ -190,7 +190,10 @@ func TestPolicyRejected(t *testing.T) {
 			t.Errorf("held: %+v", is)
 		}
 		s.all("the stable revision", s.has("a"))
-		if n := s.count(func(c *xdstest.Auto) bool { _, has := c.Held(xdstest.RouteType)["r"]; return !has || s.has("poison")(c) }); n > 0 {
+		if n := s.count(func(c *xdstest.Auto) bool {
+			_, has := c.Held(xdstest.RouteType)["r"]
+			return !has || s.has("poison")(c)
+		}); n > 0 {
 			t.Errorf("%d clients have the refused revision", n)
 		}
 		s.origin.Remove("demo", xdstest.ClusterType, "poison")

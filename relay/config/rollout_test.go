@@ -72,7 +72,7 @@ rollout:
 	if p := all.Policy("web"); !p.Gates(resource.ListenerURL) || !p.Gates(resource.SecretURL) || p.Gates(resource.RouteURL) {
 		t.Error("it gates other types")
 	}
-	if p := all.Policy("#2"); p == nil || p.Mode != rollout.Observe || len(p.Steps) != 3 {
+	if p := all.Policy("#2"); p == nil || p.Mode != rollout.Manual || len(p.Steps) != 3 {
 		t.Errorf("careful, replaced, is %+v", p)
 	}
 	// A preset has its own values, but for what no key of the configuration sets.

@@ -120,9 +120,9 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	p := Preset(Standard)
-	p.Mode = Observe
+	p.Mode = Off
 	if problems, _ := p.Validate(&World{}); len(problems) > 0 {
-		t.Errorf("observe: %v", problems)
+		t.Errorf("off: %v", problems)
 	}
 }
 
