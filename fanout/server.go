@@ -42,7 +42,7 @@ type Config struct {
 	// means only when trust or rules change.
 	RecheckInterval time.Duration
 	// Keyed is called when a client has a key, before it subscribes to anything, with the name of the rule
-	// that it matched; see [aggregation.Result]. Nil means that nobody is told. It must not block.
+	// that it matched; see [aggregation.Result]. Nil for no call. It must not block.
 	Keyed func(g *cache.Group, rule string)
 	// Loads takes the clients' load reports. Nil means that the control plane accepts none, and
 	// their streams end with UNIMPLEMENTED.

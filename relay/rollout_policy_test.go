@@ -15,6 +15,7 @@ import (
 	"xdsrelay/relay"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/events"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 )
@@ -138,6 +139,17 @@ func (s *staged) order(do string, status int) {
 	s.rollout(s.t, do, status, url.Values{ops.ParamKey: {"demo"}, ops.ParamReason: {"test"}})
 }
 
+// sawEvents waits for events, which are a little late: one may be about several keys.
+func (s *staged) sawEvents(kinds ...events.Kind) {
+	s.t.Helper()
+	for _, kind := range kinds {
+		xdstest.Eventually(s.t, "an event "+string(kind), func() bool {
+			_, text := s.get(s.t, "/api/v1/events")
+			return strings.Contains(text, string(kind))
+		})
+	}
+}
+
 func (s *staged) check() {
 	s.t.Helper()
 	if _, text := s.get(s.t, "/debug/check"); !strings.Contains(text, "ok") {
@@ -172,6 +184,7 @@ func TestPolicyGood(t *testing.T) {
 		})
 		s.all("the revision", s.has("b"))
 		is = s.waitState("Idle")
+		s.sawEvents(events.RolloutStarted, events.RolloutPromoted)
 		if is.Stable == "" || is.Good != is.Stable {
 			t.Errorf("after the final bake: %+v", is)
 		}
@@ -186,6 +199,7 @@ func TestPolicyRejected(t *testing.T) {
 		s := stage(t, variant, 10, nil)
 		s.origin.Set("demo", s.revision("poison")...)
 		is := s.waitState("Held")
+		s.sawEvents(events.RolloutStarted, events.RolloutFailed)
 		if len(is.Rejections) == 0 || !strings.Contains(is.Rejections[0].Reason, "it is poison") || len(is.Refused) != 1 || is.Waits != "refused" {
 			t.Errorf("held: %+v", is)
 		}

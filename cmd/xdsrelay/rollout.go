@@ -20,7 +20,7 @@ func (a *app) newRolloutCmd() *cobra.Command {
 	cmd := newParentCmd("rollout", "Freeze keys, undo changes, steer rollouts, and show what is held back",
 		a.newRolloutStatusCmd(), a.newRolloutPlanCmd(), a.newRolloutHistoryCmd(), a.newRolloutDiffCmd(), a.newFreezeCmd(), a.newUnfreezeCmd(), a.newUndoCmd(),
 		a.newSteerCmd(ops.OrderApprove, "Make the step that waits for an approval", "Make the step of a rollout that waits for an approval: policies with the mode manual wait\nbefore each step, others before those with approve.", false),
-		a.newSteerCmd(ops.OrderPause, "Let no further client get a new revision", "Let no further client get the new revision of a key. Canaries keep it, and a failure still takes it\nback. 'xdsrelay rollout resume' goes on; the step in progress then starts its bake again.", true),
+		a.newSteerCmd(ops.OrderPause, "Let no further client get a new revision", "Let no further client get the new revision of a key. Canaries keep it, and a failure still takes it\nback. 'xdsrelay rollout resume' continues; the step in progress then starts its bake again.", true),
 		a.newResumeCmd(),
 		a.newSteerCmd(ops.OrderAbort, "End a rollout: canaries get the stable revision", "End the rollout of a key: canaries get the stable revision, and the new one is refused until\nthe control plane sends something else or 'xdsrelay rollout retry'. During the final bake, all\nclients get the revision before.", true),
 		a.newSteerCmd(ops.OrderRetry, "Try a refused revision again", "Try a refused revision again, starting with its scouts.", false),
@@ -146,8 +146,8 @@ func (a *app) newPromoteCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "promote KEY --skip-checks", Short: "Send all clients of a key what is held back, without checks",
 		Long: "Send all clients of a key what is held back, at once and without canaries, also what was\n" +
-			"refused. This is for emergencies: nothing protects the clients. 'xdsrelay rollout undo' goes\n" +
-			"back.",
+			"refused. This is for emergencies: nothing protects the clients. 'xdsrelay rollout undo'\n" +
+			"restores the revision before.",
 		Example: "  xdsrelay rollout promote shop/eu --skip-checks --reason 'certificate expires in 5 minutes'",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if !skip {
@@ -252,7 +252,7 @@ func orderedText(d *ops.RolloutOrdered) string {
 
 // orderedWords say what became of an order about a rollout.
 var orderedWords = map[string]string{
-	ops.OrderApprove: "the step is approved", ops.OrderPause: "paused; no further client gets the new revision", ops.OrderResume: "rollouts go on",
+	ops.OrderApprove: "the step is approved", ops.OrderPause: "paused; no further client gets the new revision", ops.OrderResume: "rollouts continue",
 	ops.OrderAbort: "aborted; canaries get the stable revision, and the new one is refused", ops.OrderRetry: "what was refused is tried again, starting with scouts",
 	ops.OrderPromote: "all clients get what was held back, without checks",
 }

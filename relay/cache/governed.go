@@ -41,7 +41,7 @@ func (g *Group) Govern(by *Governor) (changes int) {
 	return changes
 }
 
-// pendingChanged tells the governor that the pending changes may be others.
+// pendingChanged notifies the governor that the pending changes may be others.
 func (g *Group) pendingChanged() {
 	g.mu.Lock()
 	by := g.governor
@@ -109,7 +109,7 @@ func (g *Group) HasAnswered() bool {
 	return asked
 }
 
-// Touch tells those who store the group's content that it may be stored now, although it has not changed.
+// Touch notifies those who store the group's content that it may be stored now, although it has not changed.
 func (g *Group) Touch() { g.changed() }
 
 // Overlay is all that was pending of a key at one moment. It is immutable.
@@ -325,8 +325,8 @@ func (g *Group) releaseParked(cause Cause) (changes int) {
 // needs it. It returns the number of changes.
 func (g *Group) ReleaseParked() (changes int) { return g.releaseParked(CauseOrigin) }
 
-// Revert gives all clients back what they had before an overlay was promoted. What the overlay had is
-// pending then. Names that have changed since are left out. It returns the number of changes.
+// Revert gives all clients back what they had before an overlay was promoted. After that, its content is
+// pending. Names that have changed since are left out. It returns the number of changes.
 func (g *Group) Revert(o *Overlay) (changes int) {
 	return g.applyAll(func(t *Table, now time.Time) (n int) {
 		for i := range o.parts {
