@@ -14,6 +14,7 @@ import (
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/redact"
+	"xdsrelay/relay/rollouts"
 	"xdsrelay/shard/lastgood"
 )
 
@@ -68,7 +69,7 @@ func (n *Node) showRollout() ops.ShowRollout {
 		Status: func(key string) (ops.Rollout, error) {
 			return local.RolloutStatus(key, n.cache.Orders(), n.control.Load())
 		},
-		History: local.RolloutHistory, Diff: local.RolloutDiff, Order: n.rollouts.order, Plan: func(key string) (ops.RolloutPlan, error) { return n.control.Load().Plan(key) },
+		History: local.RolloutHistory, Diff: local.RolloutDiff, Order: n.rollouts.order, Plan: n.rolloutPlan,
 	}
 }
 
@@ -126,6 +127,18 @@ func (r *rolloutOrders) order(_ context.Context, o ops.RolloutOrder) (done ops.R
 	}
 	n.part(logs.Node).Warn("order about what clients see", "order", o.Do, "key", redact.Short(o.Key, maxOrderText), "reason", redact.Short(o.Reason, maxOrderText), "identity", redact.Short(o.By, maxOrderText), "changes", done.Changes)
 	return done, nil
+}
+
+// rolloutPlan is who would be the canaries of a key. Without a policy, all changes pass at once.
+func (n *Node) rolloutPlan(key string) (ops.RolloutPlan, error) {
+	if n.cache.GroupOf(aggregation.Key(key)) == nil {
+		return ops.RolloutPlan{}, ops.ErrUnknownKey
+	}
+	p, err := n.control.Load().Plan(key)
+	if errors.Is(err, rollouts.ErrNoPolicy) {
+		return ops.RolloutPlan{Key: key, Steps: []rollouts.PlanStep{}}, nil
+	}
+	return p, err
 }
 
 // policyOrders are the orders about keys with a rollout policy.

@@ -186,6 +186,10 @@ func (a *app) newRolloutPlanCmd() *cobra.Command {
 }
 
 func printPlan(w io.Writer, p *ops.RolloutPlan) {
+	if p.Policy == "" {
+		fmt.Fprintf(w, "%s: no rollout policy (aggregation.rules[].rollout); all changes pass at once\n", printable(p.Key))
+		return
+	}
 	if p.Revision == "" {
 		fmt.Fprintf(w, "%s: nothing is pending; the policy is %s\n", printable(p.Key), printable(p.Policy))
 		return

@@ -95,7 +95,7 @@ func TestOrdersAreLogged(t *testing.T) {
 			t.Errorf("%s was answered %d, and logged as %v; expected identity %q and result %q", order, code, line, identity, result)
 		}
 	}
-	parameters := map[string]string{"/removals/approve": "?key=a", "/log/level": "?level=debug", "/kick": "?client=nobody", "/rules/apply": "?most=10", "/rollout/freeze": "?all=true&reason=test", "/rollout/unfreeze": "?all=true", "/rollout/undo": "?key=a&reason=test", "/resend": "?client=nobody"}
+	parameters := map[string]string{"/removals/approve": "?key=a", "/log/level": "?level=debug", "/kick": "?client=nobody", "/rules/apply": "?most=10", "/rollout/freeze": "?all=true&reason=test", "/rollout/unfreeze": "?all=true", "/rollout/undo": "?key=a&reason=test", "/rollout/approve": "?key=a", "/rollout/pause": "?key=a&reason=test", "/rollout/resume": "?key=a", "/rollout/abort": "?key=a&reason=test", "/rollout/retry": "?key=a", "/rollout/promote": "?key=a&reason=test", "/resend": "?client=nobody"}
 	results := map[string]string{"/config/check": "failed", "/kick": "failed", "/resend": "failed"} // no rules, and no client has the name
 	for _, o := range orders(cfg) {
 		line, code := given(o.path, operatorToken, parameters[o.path])

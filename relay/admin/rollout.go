@@ -27,10 +27,6 @@ func answerKey(optional bool, ask func(key string) (any, error)) http.HandlerFun
 			return
 		}
 		answer, err := ask(key)
-		if errors.Is(err, ops.ErrNoPolicy) {
-			apiError(w, http.StatusConflict, err)
-			return
-		}
 		if err != nil {
 			apiError(w, http.StatusNotFound, errors.New("this node has no key "+strconv.Quote(key)))
 			return

@@ -66,6 +66,7 @@ func testTier() Tier {
 			Status:  func(string) (ops.Rollout, error) { return ops.Rollout{}, nil },
 			History: func(string) (ops.RolloutHistory, error) { return ops.RolloutHistory{}, ops.ErrUnknownKey },
 			Diff:    func(string) (ops.RolloutDiff, error) { return ops.RolloutDiff{}, ops.ErrUnknownKey },
+			Plan:    func(string) (ops.RolloutPlan, error) { return ops.RolloutPlan{}, ops.ErrUnknownKey },
 			Order: func(_ context.Context, o ops.RolloutOrder) (ops.RolloutOrdered, error) {
 				return ops.RolloutOrdered{Order: o.Do, Key: o.Key}, nil
 			},

@@ -131,9 +131,6 @@ const ParamReason = "reason"
 // maxReason bounds the reason of an order, in bytes.
 const maxReason = 500
 
-// ErrNoPolicy refuses questions and orders about keys whose changes pass at once.
-var ErrNoPolicy = rollouts.ErrNoPolicy
-
 // ErrRolloutTier refuses orders about what clients see in a tier.
 var ErrRolloutTier = errors.New("this node belongs to a tier (tier.redis or tier.nodes), and an order would hold on this node alone: orders about rollouts work on a node without a tier only; nothing was changed")
 

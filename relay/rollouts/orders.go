@@ -121,7 +121,8 @@ func (c *Controller) SetFrozen(by, reason string) {
 
 // Plan is who would be the canaries of a key.
 type Plan struct {
-	Key    string `json:"key"`
+	Key string `json:"key"`
+	// Policy is empty if all changes pass at once.
 	Policy string `json:"policy"`
 	// Revision is what is pending; empty if nothing is.
 	Revision string `json:"revision,omitempty"`
