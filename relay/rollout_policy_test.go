@@ -24,6 +24,7 @@ import (
 // what has a cluster of the name "poison".
 type staged struct {
 	running
+	trouble
 
 	t       *testing.T
 	origin  *xdstest.StateOrigin
@@ -69,7 +70,10 @@ func (s *staged) join(id string) *xdstest.Auto {
 	node := xdstest.Node(id, "demo")
 	node.UserAgentName = "test"
 	node.UserAgentVersionType = &corev3.Node_UserAgentVersion{UserAgentVersion: fmt.Sprint(len(s.clients) % 2)}
-	c := xdstest.StartAuto(s.t, xdstest.AutoConfig{Addr: s.Addr(), Node: node, Variant: xdstest.Variant{Delta: len(s.clients)%2 == 1}, Nack: rejectPoison})
+	var c *xdstest.Auto
+	c = xdstest.StartAuto(s.t, xdstest.AutoConfig{
+		Addr: s.Addr(), Node: node, Variant: xdstest.Variant{Delta: len(s.clients)%2 == 1}, Nack: s.nack, BeforeAck: s.beforeAck(&c),
+	})
 	c.Subscribe(xdstest.ClusterType)
 	c.Subscribe(xdstest.ListenerType)
 	c.Subscribe(xdstest.RouteType, "r")
@@ -120,7 +124,7 @@ func (s *staged) status() ops.RolloutProgress {
 		s.t.Fatal(err)
 	}
 	if len(all.Keys) != 1 || all.Keys[0].Rollout == nil {
-		s.t.Fatalf("status: %+v", all)
+		return ops.RolloutProgress{State: "no rollout"} // no client has connected yet
 	}
 	return *all.Keys[0].Rollout
 }
