@@ -52,6 +52,9 @@
 //	leaves: Pool.mu, queue.mu in shard/head, schedule.mu in shard/lastgood, and the locks of
 //	fanout/limit, fanout/bodycache, relay/trace and shard/store
 //
+// Before all of these: rolloutOrders.mu, then Controller.mu in relay/rollouts. The lock of its inbox, and
+// that of the arms of a rollout, are leaves.
+//
 // These lists are separate, and are checked in the same way: Tier.mu before keeper.mu and Peers.mu
 // before peer.mu, in relay/tier; loadStream.mu and Collector.mu before account.mu, for load reports;
 // in fanout/conn, Conn.mu before Conn.coming, and Conn.claims and Listener.mu before the lock of the
@@ -64,7 +67,7 @@
 //	               heads (listen, check, write), and for each subscription to hints the receiver
 //	               and one that adds what is newly wanted; the balancer, limits, rechecks,
 //	               certificates, reload, the comparison of nodes, the watch for nodes
-//	               that drain, samples (see [Node.Run])
+//	               that drain, samples, the rollouts of all keys (see [Node.Run])
 //	per key        the receiver and the runner of its stream. In a tier also its keeper and the
 //	               search for content that it lacks. Tier heads and the last known good state have
 //	               none: the writer of all heads has a queue, and the keeper of last known good
