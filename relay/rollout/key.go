@@ -143,7 +143,11 @@ func (k *Key) apply(e Event, now time.Time) Effect {
 		k.refuse(k.Stable, effect&Undo != 0)
 	}
 	if effect&Undo != 0 && len(k.Former) > 0 {
+		undone := k.Stable
 		k.Stable, k.Former = k.Former[0], k.Former[1:]
+		if k.Good == undone {
+			k.Good = k.Stable
+		}
 	}
 	if effect&(Rollback|Undo|Promote) != 0 {
 		k.Run.Canaries, k.Run.Control = Roster{}, Roster{}

@@ -279,8 +279,8 @@ func TestOrders(t *testing.T) {
 	refused(err, nil)
 	r.carry(e)
 	r.is(t, "Held", 0, 0)
-	if !r.IsRefused(digestOf(1)) || r.Stable != (Digest{}) {
-		t.Error("what was undone is not refused")
+	if !r.IsRefused(digestOf(1)) || r.Stable != (Digest{}) || r.Good == digestOf(1) {
+		t.Errorf("what was undone is not refused: %+v", r.Record)
 	}
 }
 
