@@ -329,7 +329,7 @@ func printRollout(w io.Writer, s *ops.Rollout, now time.Time) {
 		for _, p := range k.Pending {
 			fmt.Fprintf(w, "  held back     %s +%d ~%d -%d  %s\n", printable(p.Name), p.Added, p.Changed, p.Removed, firstNames(p.Names))
 		}
-		if k.State != "open" && len(k.Pending) == 0 {
+		if (k.Freeze != nil || k.Undone != nil) && len(k.Pending) == 0 {
 			fmt.Fprintln(w, "  held back     nothing")
 		}
 	}

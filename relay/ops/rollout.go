@@ -15,7 +15,7 @@ import (
 // RolloutKey is what a key's clients see of what its control plane sends.
 type RolloutKey struct {
 	Key string `json:"key"`
-	// State is open, frozen, undone or governed: a rollout policy releases changes.
+	// State is open, frozen, undone or staged: a rollout policy releases changes.
 	State string `json:"state"`
 	// Stable is the revision that clients have; empty if it is not known.
 	Stable string `json:"stable,omitempty"`

@@ -31,7 +31,7 @@ const (
 	Governed
 )
 
-var stateNames = [...]string{Open: "open", Frozen: "frozen", Undone: "undone", Governed: "governed"}
+var stateNames = [...]string{Open: "open", Frozen: "frozen", Undone: "undone", Governed: "staged"}
 
 func (s State) String() string { return stateNames[s] }
 
