@@ -52,7 +52,7 @@ type Config struct {
 	Group func(aggregation.Key) *cache.Group
 	// Save writes the records, before any client sees more. Nil: they end with the process.
 	Save func(Records) error
-	// Decided is told of each decision. It must not block, nor call the controller. Nil: nobody is told.
+	// Decided is called with each decision. It must not block, nor call the controller. Nil: no call.
 	Decided func(Decision)
 	// Logger logs what goes wrong. Required.
 	Logger *slog.Logger

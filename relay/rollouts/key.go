@@ -103,7 +103,8 @@ func (k *key) pendingChanged(now time.Time) {
 func (k *key) evaluate(now time.Time) {
 	for range maxActs {
 		if k.next != nothing {
-			return // the records are written first
+			k.due = time.Time{} // the records are written first
+			return
 		}
 		v := k.view(now)
 		d := k.state.Next(&v, now)

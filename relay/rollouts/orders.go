@@ -95,7 +95,7 @@ func (c *Controller) ResumeAll() (was bool) {
 	return was
 }
 
-// SetFrozen tells all keys whether an operator has frozen them, with the order; the cache has it already.
+// SetFrozen makes all keys follow an order that the cache has already: it has frozen them, or ended that.
 func (c *Controller) SetFrozen(by, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
