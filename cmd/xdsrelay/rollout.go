@@ -341,6 +341,9 @@ func printProgress(w io.Writer, s *ops.RolloutProgress, now time.Time) {
 	if s.Waits != "" {
 		state += ", waits: " + printable(s.Waits)
 	}
+	if s.IsOverdue {
+		state += ", OVERDUE"
+	}
 	fmt.Fprintf(w, "  policy        %s (%s)\n  state         %s\n", printable(s.Policy), printable(s.Mode), state)
 	if s.Revision != "" {
 		fmt.Fprintf(w, "  revision      %s\n", printable(s.Revision))

@@ -69,8 +69,8 @@ type RolloutPolicy struct {
 	// What a newer revision does during a rollout: restart replaces the older one and
 	// starts from scouts; wait waits for the end of the rollout.
 	Newer RolloutNewer `yaml:"newer"`
-	// How long a rollout may take before the relay raises an alarm. It releases nothing
-	// by itself. At least the sum of all bakes, at most 720h.
+	// How long a rollout may take before its status reports it as overdue. It releases
+	// nothing by itself. At least the sum of all bakes, at most 720h.
 	Longest time.Duration `yaml:"longest"`
 }
 
