@@ -84,13 +84,34 @@ func (l *listeners) hear(name string) (passed int) {
 	for _, k := range owned {
 		storedSoon(l.owner.cfg.Store, k)
 	}
+	l.subscribed(owned)
 	l.settled()
 	before := passedOn(l.T, l.cluster.Masters)
 	for _, k := range owned {
 		k.apply("2")
 	}
 	known()
+	l.settled() // a node that read a key for another reason knows the head before its hint
 	return passedOn(l.T, l.cluster.Masters) - before
+}
+
+// subscribed waits until all nodes are subscribed to the parts of keys: a node reads all keys of a
+// part when its subscription begins.
+func (l *listeners) subscribed(keys []*keyed) {
+	l.Helper()
+	s := l.owner.cfg.Store
+	for _, k := range keys {
+		channel := fmt.Sprint(s.Channel(store.HeadHints), ":", bucketOf(string(k.Key)))
+		xdstest.Eventually(l, "all nodes to subscribe to "+channel, func() bool {
+			n := int64(0)
+			for _, m := range l.cluster.Masters {
+				if counts, _ := m.Do("PUBSUB", "NUMSUB", channel).([]any); len(counts) == 2 {
+					n += counts[1].(int64)
+				}
+			}
+			return n >= int64(len(l.others)+1)
+		})
+	}
 }
 
 // reach waits until all nodes find the servers of keys: they retry no read.
@@ -106,8 +127,7 @@ func (l *listeners) reach(name string) {
 	}
 }
 
-// settled waits until all nodes are subscribed to the parts of their keys, and the owner has set
-// all stamps.
+// settled waits until the owner has set all stamps, and so published all hints.
 func (l *listeners) settled() {
 	l.Helper()
 	xdstest.Eventually(l, "all stamps to be set", func() bool {
