@@ -272,7 +272,7 @@ func statusOf(ctx context.Context, w, notes io.Writer, node *remote, out *output
 				if i > 0 {
 					fmt.Fprint(w, "\n\n")
 				}
-				clientDetail(w, &found.Clients[i], now)
+				clientDetail(w, &found.Clients[i], now, columns)
 			}
 			if found.More {
 				fmt.Fprint(w, "\nand more clients with this name\n")

@@ -10,7 +10,7 @@ import (
 )
 
 // clientDetail writes all details of one client.
-func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
+func clientDetail(w io.Writer, c *ops.Client, now time.Time, table func(w io.Writer, rows [][]string)) {
 	rows := [][2]string{
 		{"client", c.Name}, {"cluster", c.Cluster}, {"key", c.Key}, {"rule", c.Rule}, {"node", c.Node}, {"peer", c.Peer},
 		connection(c, now),
@@ -22,18 +22,18 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 		}
 	}
 	fmt.Fprintln(w)
-	table := [][]string{{"TYPE", "STATE", "SINCE", "SUBSCRIBED TO", "MISSING", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST GENERATION", "ACKS", "NACKS", "CONTROL PLANE VERSION"}}
+	types := [][]string{{"TYPE", "STATE", "SINCE", "SUBSCRIBED TO", "MISSING", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST GENERATION", "ACKS", "NACKS", "CONTROL PLANE VERSION"}}
 	for _, t := range c.Types {
 		name := t.Name
 		if t.Private {
 			name += " (private)"
 		}
-		table = append(table, []string{
+		types = append(types, []string{
 			name, string(t.State), ago(now, t.Since), subscription(t), fmt.Sprint(t.Missing), t.Version, ago(now, t.SentAt),
 			fmt.Sprint(t.Acked), fmt.Sprint(t.Newest), fmt.Sprint(t.Acks), fmt.Sprint(t.Nacks), t.ControlPlaneVersion,
 		})
 	}
-	columns(w, table)
+	table(w, types)
 	waitingLines(w, c.Types)
 	for _, t := range c.Types {
 		missingLine(w, t)

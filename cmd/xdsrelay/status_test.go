@@ -145,17 +145,17 @@ func TestStatusTables(t *testing.T) {
 			c.Types[0].Resources = []ops.Resource{{Name: "web", State: ops.Synced, Exists: true, Version: "v7", Changed: now.Add(-time.Hour)}, {Name: "gone", State: ops.NotSent}}
 			c.Types[0].Omitted = 3
 			c.Types[1].Waiting = "held after NACK"
-			clientDetail(b, &c, now)
+			clientDetail(b, &c, now, columns)
 		},
-		"missing": func(b *bytes.Buffer) { clientDetail(b, &clients[0], now) },
+		"missing": func(b *bytes.Buffer) { clientDetail(b, &clients[0], now, columns) },
 		"polls": func(b *bytes.Buffer) {
 			c := clients[3]
 			c.Name, c.Variants, c.Streams, c.Polled = "poller", []string{"rest"}, 0, now.Add(-3*time.Second)
 			c.Types = slices.Clone(c.Types)
 			c.Types[0].Has, c.Types[0].UnackedResends = "v5", 17
-			clientDetail(b, &c, now)
+			clientDetail(b, &c, now, columns)
 			c.Types[0].Has, c.Types[0].UnackedResends = "", 1
-			clientDetail(b, &c, now)
+			clientDetail(b, &c, now, columns)
 		},
 		"diff": func(b *bytes.Buffer) {
 			printDiff(b, &ops.ClientDiff{Name: "envoy-2", Key: "shop/eu", Node: "b", Peer: "10.0.0.7:4711", Notes: []string{"node b is behind"}, Types: []ops.TypeDiff{

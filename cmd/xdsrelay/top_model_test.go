@@ -173,6 +173,34 @@ func TestTopScreens(t *testing.T) {
 	compareGolden(t, filepath.Join("testdata", "golden", "top"), files)
 }
 
+// TestTopIsWholeAtEightyColumns: neither the details of a client nor the counts by state lose a column
+// in a terminal of the usual width.
+func TestTopIsWholeAtEightyColumns(t *testing.T) {
+	r := startTop(t, 80, 60)
+	digest := strings.Repeat("0123456789abcdef", 2)
+	for i := range r.data.clients {
+		cds := &r.data.clients[i].Types[0]
+		cds.Version, cds.ControlPlaneVersion, cds.Acks, cds.Nacks = digest, digest, 23456, 678
+	}
+	r.data.Summary.Clients, r.data.Summary.Missing = 40_000, 12_345
+	r.data.Summary.States = ops.Count{ops.Nacked: 12_345, ops.Stale: 12_345, ops.Synced: 15_310}
+	r.press("4", "enter", "enter")
+	s := r.screen()
+	for _, part := range []string{"NACKED 12345", "missing 12345", "SUBSCRIBED TO", "ACKED GENERATION", "ACKS", "23456", "NACKS", "678", "CONTROL PLANE VERSION", digest} {
+		if !strings.Contains(s, part) {
+			t.Errorf("no %q", part)
+		}
+	}
+	for line := range strings.Lines(s) {
+		if strings.Contains(line, "…") && !strings.HasPrefix(line, "error: ") {
+			t.Errorf("cut: %s", line)
+		}
+	}
+	if t.Failed() {
+		t.Log(s)
+	}
+}
+
 // TestTopKeys: keys select, open, go back, filter, sort and quit.
 func TestTopKeys(t *testing.T) {
 	r := startTop(t, 80, 24)

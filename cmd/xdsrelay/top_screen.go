@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -65,19 +66,28 @@ func (m *topModel) title() string {
 	return styleBold.Render(left) + strings.Repeat(" ", max(m.width-ansi.StringWidth(left)-len(at), 1)) + at
 }
 
-// states counts the clients by state, the worst first.
+// states counts the clients by state, the worst first; without percentages where they do not fit.
 func (m *topModel) states() string {
 	if m.data == nil {
 		return ""
 	}
+	line := m.counts(share)
+	if ansi.StringWidth(line) > m.width {
+		line = m.counts(func(part, _ int) string { return fmt.Sprint(part) })
+	}
+	return line
+}
+
+// counts are the states, with their numbers as number writes them.
+func (m *topModel) counts(number func(part, whole int) string) string {
 	var parts []string
 	s := m.data.Summary
 	if s.Unknown > 0 { // first, so that no part looks like the whole
-		parts = append(parts, styleBad.Render(fmt.Sprintf("%s on silent nodes", count(s.Unknown, "stream"))))
+		parts = append(parts, styleBad.Render(fmt.Sprintf("%d on silent nodes", s.Unknown)))
 	}
 	for _, state := range ops.States() {
 		if n := s.States[state]; n > 0 {
-			text := string(state) + " " + share(n, s.Clients)
+			text := string(state) + " " + number(n, s.Clients)
 			if stateTrouble[state] > 2 {
 				text = styleBad.Render(text)
 			}
@@ -85,7 +95,7 @@ func (m *topModel) states() string {
 		}
 	}
 	if s.Missing > 0 {
-		parts = append(parts, "missing "+share(s.Missing, s.Clients))
+		parts = append(parts, "missing "+number(s.Missing, s.Clients))
 	}
 	return strings.Join(parts, "  ")
 }
@@ -272,15 +282,40 @@ func (m *topModel) detail() []string {
 	for i := range m.data.clients {
 		if c := &m.data.clients[i]; clientID(c) == p.client {
 			var b strings.Builder
-			clientDetail(&b, c, m.data.At)
+			clientDetail(&b, c, m.data.At, func(w io.Writer, rows [][]string) { foldedColumns(w, rows, m.width) })
 			return wrapped(strings.TrimRight(b.String(), "\n"), m.width)
 		}
 	}
 	return []string{"", "the client is not connected any more"}
 }
 
+// foldedColumns writes rows as [columns] does. Columns beyond the width follow in further tables,
+// each of which repeats the first column.
+func foldedColumns(w io.Writer, rows [][]string, width int) {
+	part := func(from, to int) string {
+		var some [][]string
+		for _, row := range rows {
+			some = append(some, slices.Concat(row[:1], row[from:to]))
+		}
+		var b strings.Builder
+		columns(&b, some)
+		return b.String()
+	}
+	for from, all := 1, len(rows[0]); from < all; {
+		to := from + 1
+		for to < all && lipgloss.Width(part(from, to+1)) <= width {
+			to++
+		}
+		if from > 1 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprint(w, part(from, to))
+		from = to
+	}
+}
+
 // wrapped breaks sentences into lines of a width. Rows of tables, which begin with a line of
-// capitals, stay lines: the screen truncates them.
+// capitals, stay lines.
 func wrapped(text string, width int) (lines []string) {
 	for part := range strings.SplitSeq(text, "\n\n") {
 		if lines != nil {

@@ -13,6 +13,7 @@ import (
 )
 
 // howTo says how the commands of a page run: what a reader has before them, and what holds after them.
+// Behind a pipe, grep has no -q: it would end at the first match, and the program by SIGPIPE.
 type howTo struct {
 	before, after string
 	needs         string // a program
@@ -33,10 +34,10 @@ var howTos = map[string]howTo{
 			"xdsrelay run --upstream resources --listen 127.0.0.1:18080 --admin 127.0.0.1:19080 &\n" + served,
 		after: "grep -q /etc/certs/tls.pem envoy.yaml",
 	},
-	"files": {after: "xdsrelay client --node-cluster web | grep -q '8 resources'"},
+	"files": {after: "xdsrelay client --node-cluster web | grep '8 resources'"},
 	"go-control-plane": {
 		before: "(cd \"$ROOT\" && go build -pgo=off -o \"$OLDPWD/origin\" ./deploy/examples/go-control-plane)\n",
-		after:  "xdsrelay history web | grep -q shop",
+		after:  "xdsrelay history web | grep shop",
 	},
 	"grpc": {
 		before: "sed -i 's/name: svc$/name: payments/' resources/lds.yaml\n" +
