@@ -28,10 +28,10 @@ func one(name, hint string) cobra.PositionalArgs {
 	}
 }
 
-// oneOrTwo accepts one or two arguments.
-func oneOrTwo(what, hint string) cobra.PositionalArgs {
+// oneToThree accepts one, two or three arguments.
+func oneToThree(what, hint string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) < 1 || len(args) > 2 || slices.Contains(args, "") {
+		if len(args) < 1 || len(args) > 3 || slices.Contains(args, "") {
 			return fmt.Errorf("expected one %s; %s", what, hint)
 		}
 		return nil

@@ -28,12 +28,21 @@ func addCompare(cmd *cobra.Command, f *compareFlags) {
 	cmd.Flags().StringVar(&f.typ, "type", "", typeUsage)
 }
 
+// updatesOfKey is the number of arguments that name a key and two of its updates.
+const updatesOfKey = 3
+
 // query returns the query of a comparison; nil if the arguments ask for the differences of one client from
 // its node.
 func (f *compareFlags) query(args []string) (url.Values, error) {
+	if len(args) == updatesOfKey {
+		if f.keys || f.nodes != "" {
+			return nil, usageError{errors.New("--keys and --nodes compare clients or keys, not two updates of a key")}
+		}
+		return url.Values{"key": args[:1], "from": args[1:2], "to": args[2:], "type": {f.typ}}, checkType(f.typ)
+	}
 	if len(args) == 1 && !f.keys && f.nodes == "" {
 		if f.typ != "" {
-			return nil, usageError{errors.New("--type needs two clients or keys, or --nodes")}
+			return nil, usageError{errors.New("--type needs two clients, keys or updates, or --nodes")}
 		}
 		return nil, nil
 	}

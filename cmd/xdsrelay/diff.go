@@ -21,8 +21,8 @@ var errDiffers = errors.New("the client does not have the current resources")
 func (a *app) newDiffCmd() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
-		Use:   "diff CLIENT|A [B]",
-		Short: "Compare the resources of a client with the current ones, or two clients or keys",
+		Use:   "diff CLIENT|A [B] | KEY V1 V2",
+		Short: "Compare the resources of a client with the current ones, or two clients, keys or updates",
 		Long: "With one CLIENT, compare, for each type, the resources that a client has with those of its node, and the\n" +
 			"resources of its node with those of the key's owner. A client has the resources that it\n" +
 			"acknowledged (ACK):\n\n" +
@@ -42,13 +42,16 @@ func (a *app) newDiffCmd() *cobra.Command {
 			"Below the first 20 resources that differ are the fields that differ, without secrets. With\n" +
 			"--nodes and one KEY, compare the key on two nodes; with two names, take the first one\n" +
 			"from the first node and the second one from the second node.\n\n" +
+			"With KEY and two updates, show the fields that differ between them, as 'xdsrelay history\n" +
+			"KEY --from V1 --to V2' does.\n\n" +
 			"CLIENT is a node ID or its beginning. Two names are names of clients unless --keys is set.",
 		Example: "  xdsrelay diff envoy-7\n" +
 			"  xdsrelay diff envoy-7 -o json\n" +
 			"  xdsrelay diff envoy-7 envoy-8\n" +
 			"  xdsrelay diff --keys shop/eu shop/us --type CDS\n" +
-			"  xdsrelay diff shop/eu --nodes relay-0,relay-1",
-		Args: oneOrTwo("CLIENT, or two clients, or keys with --keys", clientsHint),
+			"  xdsrelay diff shop/eu --nodes relay-0,relay-1\n" +
+			"  xdsrelay diff shop/eu v41 v42",
+		Args: oneToThree("CLIENT, or two clients, or keys with --keys, or a KEY and two updates", clientsHint),
 	}
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asTable)
@@ -63,6 +66,8 @@ func (a *app) newDiffCmd() *cobra.Command {
 		switch {
 		case err != nil:
 			return err
+		case len(args) == updatesOfKey:
+			err = a.diffUpdates(cmd.Context(), node, out, query)
 		case query != nil:
 			err = a.compare(cmd.Context(), node, out, query)
 		default:
@@ -76,6 +81,15 @@ func (a *app) newDiffCmd() *cobra.Command {
 		return nil
 	})
 	return cmd
+}
+
+// diffUpdates compares two updates of a key.
+func (a *app) diffUpdates(ctx context.Context, node *remote, out *output, query url.Values) error {
+	changes, err := a.showChanges(ctx, node, out, query)
+	if err == nil && len(changes.Types) > 0 {
+		return errCompared
+	}
+	return err
 }
 
 func (a *app) diff(ctx context.Context, node *remote, out *output, name string) error {

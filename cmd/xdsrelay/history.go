@@ -56,7 +56,11 @@ func (a *app) newHistoryCmd() *cobra.Command {
 			return usageError{fmt.Errorf("--limit: got %d, expected at least 1, or 0 for all", limit)}
 		}
 		if which.set() {
-			return a.showChanges(cmd, node, out, url.Values{"key": args, "node": {on}, "type": {typ}}, &which)
+			query, err := which.query(args, on, typ)
+			if err == nil {
+				_, err = a.showChanges(cmd.Context(), node, out, query)
+			}
+			return err
 		}
 		var h ops.History
 		if _, err := node.get(cmd.Context(), "/api/v1/history", url.Values{"key": args}, &h); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,28 +30,30 @@ func (c *compared) add(cmd *cobra.Command) {
 
 func (c *compared) set() bool { return c.show+c.from+c.to != "" }
 
-// showChanges prints what an update changed, or how two differ.
-func (a *app) showChanges(cmd *cobra.Command, node *remote, out *output, query url.Values, c *compared) error {
+// query returns the query of a key.
+func (c *compared) query(key []string, on, typ string) (url.Values, error) {
 	if c.to != "" && c.from == "" {
-		return usageError{errors.New("--to needs --from")}
+		return nil, usageError{errors.New("--to needs --from")}
 	}
-	for name, text := range map[string]string{"update": c.show, "from": c.from, "to": c.to} {
-		query.Set(name, text)
-	}
+	return url.Values{"key": key, "node": {on}, "type": {typ}, "update": {c.show}, "from": {c.from}, "to": {c.to}}, nil
+}
+
+// showChanges prints what an update changed, or how two differ.
+func (a *app) showChanges(ctx context.Context, node *remote, out *output, query url.Values) (*ops.Changes, error) {
 	for name := range query {
 		if query.Get(name) == "" {
 			query.Del(name)
 		}
 	}
 	var changes ops.Changes
-	if _, err := node.get(cmd.Context(), "/api/v1/history/changes", query, &changes); err != nil {
-		return err
+	if _, err := node.get(ctx, "/api/v1/history/changes", query, &changes); err != nil {
+		return nil, err
 	}
 	if err := out.print(a.stdout, view{data: changes, names: changedResources(&changes), table: func(w io.Writer, _ bool) { printChanges(w, &changes) }}); err != nil || out.isData() {
-		return err
+		return &changes, err
 	}
 	silentLines(a.stderr, changes.Silent)
-	return nil
+	return &changes, nil
 }
 
 // changedResources returns the resources as TYPE/NAME.
