@@ -110,15 +110,22 @@ func commandsBelow(root *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-func describeCommand(b *bytes.Buffer, c *cobra.Command) {
-	fmt.Fprintf(b, "\n## %s\n\n", c.CommandPath())
-	for paragraph := range strings.SplitSeq(c.Long, "\n\n") {
+// markdownOf returns the text of a command as Markdown: lines that are indented keep their layout.
+func markdownOf(long string) string {
+	var b strings.Builder
+	for paragraph := range strings.SplitSeq(long, "\n\n") {
 		if strings.HasPrefix(paragraph, "  ") {
-			fmt.Fprintf(b, "```text\n%s\n```\n\n", paragraph)
+			fmt.Fprintf(&b, "```text\n%s\n```\n\n", strings.TrimSuffix(paragraph, "\n"))
 		} else if paragraph != "" {
-			fmt.Fprintf(b, "%s\n\n", strings.ReplaceAll(paragraph, "\n", " "))
+			fmt.Fprintf(&b, "%s\n\n", strings.ReplaceAll(paragraph, "\n", " "))
 		}
 	}
+	return b.String()
+}
+
+func describeCommand(b *bytes.Buffer, c *cobra.Command) {
+	fmt.Fprintf(b, "\n## %s\n\n", c.CommandPath())
+	b.WriteString(markdownOf(c.Long))
 	if c.Long == "" {
 		fmt.Fprintf(b, "%s.\n\n", c.Short)
 	}

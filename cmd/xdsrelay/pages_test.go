@@ -27,13 +27,14 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	root := (&app{}).newRootCmd()
+	root, texts := (&app{}).newRootCmd(), map[string]string{}
 	for _, c := range append(commandsBelow(root), root) {
+		texts[c.CommandPath()] = c.Long
 		c.DisableAutoGenTag = true // it has the date
 		table, _ := exitCodesOf(c)
-		c.Long = strings.TrimSpace(c.Long) + "\n\nExit codes:\n\n" + table
+		c.Long = markdownOf(strings.TrimSpace(c.Long) + "\n\nExit codes:\n\n" + table)
 	}
-	if err := doc.GenManTree(root, &doc.GenManHeader{Title: "XDSRELAY", Section: "1", Source: "xdsrelay " + version, Manual: "xdsrelay"}, man); err != nil {
+	if err := doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "xdsrelay " + version, Manual: "xdsrelay"}, man); err != nil {
 		t.Fatal(err)
 	}
 	for name, write := range map[string]func(string) error{
@@ -46,10 +47,18 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	unescaped := strings.NewReplacer(`\-`, "-", `\&`, "", `\e`, `\`, `\\`, `\`)
 	for _, c := range commandsBelow(root) {
-		page, err := os.ReadFile(filepath.Join(man, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"))
-		if err != nil || !strings.Contains(string(page), "Exit codes:") {
-			t.Errorf("%s: %v, or without exit codes", c.CommandPath(), err)
+		name := strings.ReplaceAll(c.CommandPath(), " ", "-")
+		source, err := os.ReadFile(filepath.Join(man, name+".1"))
+		page := unescaped.Replace(string(source))
+		if err != nil || !strings.Contains(page, "Exit codes:") || !strings.Contains(page, `.TH "`+strings.ToUpper(name)+`" "1"`) {
+			t.Errorf("%s: %v, or without exit codes or its name", c.CommandPath(), err)
+		}
+		for line := range strings.Lines(texts[c.CommandPath()]) {
+			if strings.HasPrefix(line, "  ") && !strings.Contains(page, "\n"+line) {
+				t.Errorf("%s: not on a line of its own: %s", name, line)
+			}
 		}
 	}
 }

@@ -113,3 +113,18 @@ func TestProductionFile(t *testing.T) {
 		t.Errorf("a client without a certificate: %v", err)
 	}
 }
+
+// TestMinimalFile runs the minimal file as it is, but for addresses: a client gets the resources of the control
+// plane.
+func TestMinimalFile(t *testing.T) {
+	controlPlane := startProgram(t, "run", "--upstream", "../../deploy/examples/directory", "--listen", "127.0.0.1:0", "--admin=")
+	code, text, stderr := command(t, "config", "default", "--minimal")
+	if code != 0 || !strings.Contains(text, "control-plane.example:18000") {
+		t.Fatalf("%d %s%s", code, text, stderr)
+	}
+	file := writeFile(t, "relay.yaml", strings.NewReplacer("control-plane.example:18000", controlPlane.address(t, "xds"), "127.0.0.1:18000", "127.0.0.1:0").Replace(text))
+	relay := startProgram(t, "run", "-c", file, "--admin=")
+	if code, stdout, stderr := command(t, "client", "CDS", "--server", relay.address(t, "xds"), "--node-cluster", "web", "-o", "name"); code != 0 || !strings.Contains(stdout, "CDS/web") {
+		t.Errorf("%d %s%s\n%s", code, stdout, stderr, relay.log)
+	}
+}
