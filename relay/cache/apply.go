@@ -20,6 +20,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		stream.gate.fresh = stream.gate.fresh && t.freshLocked()
 		change.gate = stream.gate
 	}
+	change.order, change.room = t.orderingLocked(by, &u), len(u.Resources)
 	if u.Differences {
 		t.demand.SendsDifferences(by)
 	}
@@ -44,6 +45,9 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		default:
 			change.accept(res)
 		}
+	}
+	if u.Full || u.Mirror {
+		stream.order = change.order.order()
 	}
 	var missing []string
 	if u.Full {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
 
@@ -41,6 +42,7 @@ func (t *Table) check() []string {
 	c.globs()
 	c.demand()
 	c.gates()
+	c.orders()
 	if a := t.tierHead.Comparison; a != nil && a.Now() != t.store.All() {
 		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.Now().Hex(), t.store.All().Hex())
 	}
@@ -56,6 +58,19 @@ func (c *checker) entries() {
 	for name, e := range t.store.Entries() {
 		if e.Member != (e.CopyFrom(t.demand.Wildcard().Stream()) != nil) {
 			c.complain("%q is a member of the wildcard set: %t", name, e.Member)
+		}
+	}
+}
+
+// orders checks that an order has no entry twice: a decoder relies on that.
+func (c *checker) orders() {
+	for i := range c.table.streams {
+		seen := make(map[*table.Entry]struct{})
+		for _, e := range c.table.streams[i].order {
+			if _, twice := seen[e]; twice {
+				c.complain("%q is twice in the order of stream %d", e.Name, i)
+			}
+			seen[e] = struct{}{}
 		}
 	}
 }

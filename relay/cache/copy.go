@@ -17,6 +17,8 @@ type updateTxn struct {
 	final bool
 	gate  *streamGate // of the stream; nil: clients see everything at once
 	held  bool        // a gate held the changes back until now
+	order ordering    // of its resources
+	room  int         // how many resources it has
 
 	added, changed, removed uint32 // resources; see recordLocked
 	edits                   []edit // the first of them; see record
@@ -48,6 +50,14 @@ func (u *updateTxn) set(name string, s table.State) {
 	}
 }
 
+// find returns the entry of res, nil if nothing is known of its name.
+func (u *updateTxn) find(res *resource.Resource) *table.Entry {
+	if e := u.order.find(u.by, res); e != nil {
+		return e
+	}
+	return u.table.store.Get(res.Key)
+}
+
 // put makes res the stream's copy. Clients see the copy that arrived last, until its stream
 // releases it. Content that they already have keeps the version that they know (D15).
 func (u *updateTxn) put(res *resource.Resource) {
@@ -59,7 +69,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 	delete(t.streams[u.by].removed, res.Key)
 	delete(t.streams[u.by].assumed, res.Key)
 	mine := table.Copy{Stream: u.by, Version: res.Version, Res: res}
-	e := t.store.Get(res.Key)
+	e := u.find(res)
 	gen, had := t.store.Gen(), e.TTL()
 	failed := t.notes.Forget(res.Key)
 	if e == nil || e.Res == nil {
@@ -67,9 +77,12 @@ func (u *updateTxn) put(res *resource.Resource) {
 		t.store.Count(u.by, nil, mine.Res)
 		t.streams[u.by].rebase(res.Key, mine.Res)
 		u.set(mine.Res.Key, table.State{Copy: mine, Member: wild})
-		u.refreshTTL(t.store.Get(res.Key), res, gen, had)
+		e = t.store.Get(res.Key)
+		u.order.add(e, u.room)
+		u.refreshTTL(e, res, gen, had)
 		return
 	}
+	u.order.add(e, u.room)
 	var old *resource.Resource
 	if h := e.CopyFrom(u.by); h != nil {
 		if h.Res.SameContent(res) {

@@ -77,6 +77,9 @@ func (t *Table) tidy() {
 	t.forgetUnwanted()
 	t.mu.Lock()
 	many := t.expired > demand.Spacious
+	if t.expired > 0 {
+		t.forgetOrdersLocked()
+	}
 	t.expired = 0
 	t.mu.Unlock()
 	if many {
@@ -103,6 +106,7 @@ func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
 	t.mu.Lock()
 	t.leaving = false
 	t.endAllPendingLocked()
+	t.forgetOrdersLocked()
 	t.mu.Unlock()
 }
 

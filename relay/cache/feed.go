@@ -230,14 +230,14 @@ func (t *Table) takeWokenLocked() []*Subscription {
 	return subs
 }
 
-// Earlier returns the resources of a type that the stream has sent, by name; nil if there is no table for
-// the type. It is safe for concurrent use.
+// Earlier returns the resources of a type that the stream has sent; nothing if there is no table for the
+// type. It is safe for concurrent use.
 func (f *Feed) Earlier(typ *resource.Type) resource.Earlier {
 	t := f.group.lookup(typ)
 	if t == nil {
-		return nil
+		return resource.Earlier{}
 	}
-	return func(name []byte) *resource.Resource {
+	get := func(name []byte) *resource.Resource {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
 		if g := t.streams[f.stream].gate; g != nil {
@@ -254,6 +254,8 @@ func (f *Feed) Earlier(typ *resource.Type) resource.Earlier {
 		}
 		return nil
 	}
+	at, places := t.orderOf(f.stream)
+	return resource.Earlier{Get: get, At: at, Places: places}
 }
 
 // Missing returns those of names that the stream has interest in and of which nothing is known, or

@@ -2,6 +2,8 @@ package cache
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -55,18 +57,42 @@ func BenchmarkFullState(b *testing.B) {
 			}
 		}
 	})
-	b.Run("apply", func(b *testing.B) {
-		b.ReportAllocs()
-		i := 0
-		for b.Loop() {
-			r, err := resource.DecodeSotW(wire[i%2], w.feed.Earlier)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if n := w.feed.Apply(Update{Type: clusters, Resources: r.Resources, Full: true, Version: r.Version}); i > 0 && n != 1 {
-				b.Fatal(n)
-			}
-			i++
+	encode := func(edit func(bodies []*anypb.Any) []*anypb.Any) []byte {
+		edited := &discoveryv3.DiscoveryResponse{TypeUrl: msg.TypeUrl, VersionInfo: "other", Nonce: "1", Resources: edit(slices.Clone(msg.Resources))}
+		body, err := proto.Marshal(edited)
+		if err != nil {
+			b.Fatal(err)
 		}
-	})
+		return body
+	}
+	shuffled := func() []byte {
+		return encode(func(bodies []*anypb.Any) []*anypb.Any {
+			rand.New(rand.NewPCG(1, uint64(len(bodies)))).Shuffle(len(bodies), func(i, j int) { bodies[i], bodies[j] = bodies[j], bodies[i] })
+			return bodies
+		})
+	}
+	for _, c := range []struct {
+		name  string
+		wires [2][]byte
+	}{
+		{"apply", wire},
+		{"apply with one more or less", [2][]byte{wire[1], encode(func(bodies []*anypb.Any) []*anypb.Any {
+			return slices.Delete(bodies, many/2, many/2+1)
+		})}},
+		{"apply in another order", [2][]byte{wire[1], shuffled()}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := range c.wires { // the measured ones find what these bring
+				w.answerFull(b, c.wires[i])
+			}
+			i := 0
+			for b.Loop() {
+				if n := w.answerFull(b, c.wires[i%2]); n > 1 {
+					b.Fatal(n)
+				}
+				i++
+			}
+		})
+	}
 }

@@ -92,6 +92,7 @@ type typeStreamState struct {
 	speaker  speaker              // the sender of that
 	versions                      // of what clients see
 	gate     *streamGate          // nil: open
+	order    []*table.Entry       // of the last full state; see ordering
 }
 
 // speaker is the sender of answers: a server of the control plane, or a node that passes on what

@@ -104,17 +104,17 @@ func TestUnchangedIsKept(t *testing.T) {
 	w := start(t, Config{})
 	w.client(clusters, true)
 	w.feed.TakeDemand(true, false)
-	if w.feed.Earlier(resource.TypeOf(resource.ListenerURL)) != nil {
+	if w.feed.Earlier(resource.TypeOf(resource.ListenerURL)).Get != nil {
 		t.Error("there are resources of a type without clients")
 	}
 	w.apply(clusters, res("a", "1"))
 	earlier := w.feed.Earlier(clusters)
-	if r := earlier([]byte("a")); r == nil || r.Name != "a" || string(r.Body) != "1" {
+	if r := earlier.Get([]byte("a")); r == nil || r.Name != "a" || string(r.Body) != "1" {
 		t.Errorf("%+v", r)
 	}
 	w.remove(clusters, "a")
 	for _, name := range []string{"a", "b"} {
-		if r := earlier([]byte(name)); r != nil {
+		if r := earlier.Get([]byte(name)); r != nil {
 			t.Errorf("%+v", r)
 		}
 	}

@@ -253,6 +253,7 @@ func (t *Table) bytesLocked() int64 {
 		if g := t.streams[i].gate; g != nil {
 			n += g.Bytes()
 		}
+		n += 8 * int64(cap(t.streams[i].order))
 	}
 	return n
 }

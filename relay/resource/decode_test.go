@@ -138,18 +138,19 @@ func TestReceivedEarlier(t *testing.T) {
 		"a lifetime":         {New(Resource{Name: "a", Body: is.Body, TTL: time.Minute}), false},
 		"not to be cached":   {New(Resource{Name: "a", Body: is.Body, DoNotCache: true}), false},
 		"more than the body": {New(Resource{Name: "a", Body: is.Body, Extra: []byte{0x22, 1, 'b'}}), false},
+		"another name":       {New(Resource{Name: "z", Body: is.Body}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			again, err := DecodeSotW(wire, func(typ *Type) Earlier {
 				if typ.URL != ClusterURL {
 					t.Errorf("type %s", typ.URL)
 				}
-				return func(name []byte) *Resource {
+				return Earlier{Get: func(name []byte) *Resource {
 					if string(name) == "a" {
 						return c.earlier
 					}
 					return nil
-				}
+				}}
 			})
 			//nolint:govet // the errors compared are our own, made of texts
 			if err != nil || !reflect.DeepEqual(first, again) {

@@ -245,10 +245,14 @@ func decodeTwice(t rapid.TB, b []byte, delta bool) (*Response, error) {
 	for _, r := range first.Resources {
 		earlier[r.Key] = r
 	}
-	again, err := DecodeSotW(b, func(*Type) Earlier { return func(name []byte) *Resource { return earlier[string(name)] } })
-	//nolint:govet // the errors compared are our own, made of texts
-	if err != nil || !reflect.DeepEqual(first, again) {
-		t.Fatalf("when it was received before, %+v became %+v, %v", first, again, err)
+	for _, places := range []int{0, len(first.Resources)} {
+		again, err := DecodeSotW(b, func(*Type) Earlier {
+			return Earlier{Get: func(name []byte) *Resource { return earlier[string(name)] }, At: func(place int) *Resource { return first.Resources[place] }, Places: places}
+		})
+		//nolint:govet // the errors compared are our own, made of texts
+		if err != nil || !reflect.DeepEqual(first, again) {
+			t.Fatalf("when it was received before, %+v became %+v, %v", first, again, err)
+		}
 	}
 	return first, err
 }

@@ -3,9 +3,6 @@ package resource
 import (
 	"bytes"
 	"errors"
-	"fmt"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Tags of DiscoveryResponse and DeltaDiscoveryResponse. They agree up to the nonce.
@@ -48,15 +45,22 @@ type Response struct {
 	Mark PeerMark
 }
 
-// Earlier returns the resource of a name that was received before, nil if there is none. The result
-// must not keep the name.
-type Earlier func(name []byte) *Resource
+// Earlier is what was received before of a type.
+type Earlier struct {
+	// Get returns the resource of a name, nil if there is none. It must not keep the name. If Get is nil,
+	// nothing was received before.
+	Get func(name []byte) *Resource
+	// At returns the resource at a place below Places of the order in which they were received, nil if it
+	// is gone. The names at different places differ. They may be older than what Get returns.
+	At     func(place int) *Resource
+	Places int
+}
 
 // DecodeSotW decodes a DiscoveryResponse. Resources that are wrapped in a Resource message are
 // unwrapped (C17). An error means that the whole message is malformed; single invalid resources are
 // in Invalid. Nothing in the result refers to b. Resources that were received earlier with
 // equal bytes are taken from there: a server sends everything again when one resource has changed.
-// earlier is called with the type of the response, and may be nil, or return nil.
+// earlier is called with the type of the response, and may be nil.
 func DecodeSotW(b []byte, earlier func(*Type) Earlier) (*Response, error) {
 	return decode(b, false, false, earlier)
 }
@@ -135,75 +139,21 @@ func decode(b []byte, delta, peer bool, earlier func(*Type) Earlier) (*Response,
 	return r, nil
 }
 
+func (r *Response) addResources(raw [][]byte, delta bool, earlier Earlier) {
+	if a := (adding{response: r, delta: delta, earlier: earlier}); a.all(raw) {
+		return
+	}
+	r.Invalid, earlier.Places = nil, 0
+	a := adding{response: r, delta: delta, earlier: earlier}
+	a.all(raw)
+}
+
 // withRoom returns an empty list with capacity for n entries, nil for none.
 func withRoom[E any](n int) []E {
 	if n == 0 {
 		return nil
 	}
 	return make([]E, 0, n)
-}
-
-func (r *Response) addResources(raw [][]byte, delta bool, earlier Earlier) {
-	r.Resources = make([]*Resource, 0, len(raw))
-	seen := make(map[string]struct{}, len(raw))
-	for i, b := range raw {
-		if same := earlier.find(r.Type, b); same != nil {
-			if _, twice := seen[same.Key]; !twice {
-				seen[same.Key] = struct{}{}
-				r.Resources = append(r.Resources, same)
-				continue
-			}
-		}
-		res, err := decodeOne(r.Type, b, delta)
-		if err == nil && res.Name == "" {
-			err = errors.New("it has no name")
-		}
-		key := Canonical(res.Name)
-		if _, twice := seen[key]; err == nil && twice {
-			err = errors.New("the name appears twice in one response") // B29
-		}
-		if err != nil {
-			if res.Name == "" {
-				res.Name = fmt.Sprintf("#%d", i)
-			}
-			r.Invalid = append(r.Invalid, Invalid{Name: res.Name, Index: i, Err: err})
-			continue
-		}
-		seen[key] = struct{}{}
-		r.Resources = append(r.Resources, New(res))
-	}
-}
-
-// find returns the earlier resource that decoding an Any would yield again, nil for none. It guesses the
-// name, since the bytes decide.
-func (k Earlier) find(t *Type, b []byte) *Resource {
-	if k == nil {
-		return nil
-	}
-	value, ok := secondField(b)
-	if !ok {
-		return nil
-	}
-	name, err := firstField(value)
-	if err != nil || name.tag != protowire.EncodeTag(t.NameField, protowire.BytesType) {
-		return nil
-	}
-	r := k(name.bytes)
-	if r == nil || !r.derived || r.TTL != 0 || r.DoNotCache || !bytes.Equal(r.Body, b) {
-		return nil
-	}
-	return r
-}
-
-// secondField returns the value of the second field of an encoded message, if it has two, both of
-// bytes.
-func secondField(b []byte) (value []byte, ok bool) {
-	first, err := firstField(b)
-	if err != nil {
-		return nil, false
-	}
-	second, err := firstField(b[len(first.raw):])
-	return second.bytes, err == nil && second.tag == anyValue
 }
 
 func decodeOne(t *Type, b []byte, delta bool) (Resource, error) {
