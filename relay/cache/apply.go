@@ -20,7 +20,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		stream.gate.fresh = stream.gate.fresh && t.freshLocked()
 		change.gate = stream.gate
 	}
-	change.order, change.room = t.orderingLocked(by, &u), len(u.Resources)
+	change.order = t.orderingLocked(by, &u)
 	if u.Differences {
 		t.demand.SendsDifferences(by)
 	}

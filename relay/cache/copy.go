@@ -18,7 +18,6 @@ type updateTxn struct {
 	gate  *streamGate // of the stream; nil: clients see everything at once
 	held  bool        // a gate held the changes back until now
 	order ordering    // of its resources
-	room  int         // how many resources it has
 
 	added, changed, removed uint32 // resources; see recordLocked
 	edits                   []edit // the first of them; see record
@@ -78,11 +77,11 @@ func (u *updateTxn) put(res *resource.Resource) {
 		t.streams[u.by].rebase(res.Key, mine.Res)
 		u.set(mine.Res.Key, table.State{Copy: mine, Member: wild})
 		e = t.store.Get(res.Key)
-		u.order.add(e, u.room)
+		u.order.add(e)
 		u.refreshTTL(e, res, gen, had)
 		return
 	}
-	u.order.add(e, u.room)
+	u.order.add(e)
 	var old *resource.Resource
 	if h := e.CopyFrom(u.by); h != nil {
 		if h.Res.SameContent(res) {

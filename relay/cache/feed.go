@@ -82,7 +82,7 @@ func (f *Feed) CopyOf(typ *resource.Type, names bool) (d Demand, ok bool) {
 // Update is what a control plane sent about one type.
 type Update struct {
 	Type *resource.Type
-	// Resources are new or changed, Removed do not exist.
+	// Resources are new or changed, each name once. Removed do not exist.
 	Resources []*resource.Resource
 	Removed   []string
 	// Errors are what the control plane sent for single names instead of a resource (C16).

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"slices"
+
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -15,7 +17,7 @@ import (
 type ordering struct {
 	last   []*table.Entry // different ones, in the order of the last full state; never changed
 	places resource.Places
-	keeps  bool           // the new order will be remembered
+	room   int            // that the new order may need; 0: it is not remembered
 	same   int            // the new order begins with this many of last
 	now    []*table.Entry // the new order; nil while it is nothing but that beginning
 }
@@ -23,7 +25,11 @@ type ordering struct {
 // orderingLocked returns what u is compared with. An update that [Cache.step] can hold has no order worth
 // its memory.
 func (t *Table) orderingLocked(by int, u *Update) ordering {
-	return ordering{last: t.streams[by].order, keeps: u.Full && !u.Mirror && len(u.Resources) >= t.group.cache.step}
+	o := ordering{last: t.streams[by].order}
+	if u.Full && !u.Mirror && len(u.Resources) >= t.group.cache.step {
+		o.room = len(u.Resources)
+	}
+	return o
 }
 
 // find returns the entry of res if it is at its place; nil proves nothing.
@@ -41,15 +47,15 @@ func (o *ordering) find(by int, res *resource.Resource) *table.Entry {
 	return o.last[place]
 }
 
-// add appends e to the new order. room is how many entries it may get.
-func (o *ordering) add(e *table.Entry, room int) {
+// add appends e to the new order.
+func (o *ordering) add(e *table.Entry) {
 	switch {
-	case !o.keeps:
+	case o.room == 0:
 	case o.now == nil && o.same < len(o.last) && o.last[o.same] == e:
 		o.same++
 	default:
 		if o.now == nil {
-			o.now = make([]*table.Entry, o.same, max(room, o.same+1))
+			o.now = make([]*table.Entry, o.same, max(o.room, o.same+1))
 			copy(o.now, o.last)
 		}
 		o.now = append(o.now, e)
@@ -59,10 +65,13 @@ func (o *ordering) add(e *table.Entry, room int) {
 // order is the new order; nil if none is remembered.
 func (o *ordering) order() []*table.Entry {
 	switch {
-	case !o.keeps:
+	case o.room == 0:
 		return nil
 	case o.now == nil:
-		return o.last[:o.same:o.same]
+		if o.same < len(o.last) {
+			return slices.Clone(o.last[:o.same]) // frees the rest
+		}
+		return o.last
 	}
 	return o.now
 }

@@ -43,8 +43,8 @@ func TestConcurrency(t *testing.T) {
 	writers.Go(func() {
 		for i := range keys * rounds {
 			u := Update{Type: clusters, Full: i%7 == 0, Partial: i%3 == 0, Version: fmt.Sprint(i)}
-			for range 3 {
-				u.Resources = append(u.Resources, aliased(name(), fmt.Sprint(rand.IntN(5)), "alias"+name()))
+			for _, n := range rand.Perm(20)[:3] { // different names
+				u.Resources = append(u.Resources, aliased(fmt.Sprint(n), fmt.Sprint(rand.IntN(5)), "alias"+name()))
 			}
 			if !u.Full {
 				u.Removed = []string{"r" + name()}
