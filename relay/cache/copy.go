@@ -49,9 +49,9 @@ func (u *updateTxn) set(name string, s table.State) {
 	}
 }
 
-// find returns the entry of res, nil if nothing is known of its name.
-func (u *updateTxn) find(res *resource.Resource) *table.Entry {
-	if e := u.order.find(u.by, res); e != nil {
+// entryOf returns the entry of res, nil if nothing is known of its name.
+func (u *updateTxn) entryOf(res *resource.Resource) *table.Entry {
+	if e := u.order.atPlace(u.by, res); e != nil {
 		return e
 	}
 	return u.table.store.Get(res.Key)
@@ -68,7 +68,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 	delete(t.streams[u.by].removed, res.Key)
 	delete(t.streams[u.by].assumed, res.Key)
 	mine := table.Copy{Stream: u.by, Version: res.Version, Res: res}
-	e := u.find(res)
+	e := u.entryOf(res)
 	gen, had := t.store.Gen(), e.TTL()
 	failed := t.notes.Forget(res.Key)
 	if e == nil || e.Res == nil {

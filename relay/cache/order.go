@@ -32,8 +32,8 @@ func (t *Table) orderingLocked(by int, u *Update) ordering {
 	return o
 }
 
-// find returns the entry of res if it is at its place; nil proves nothing.
-func (o *ordering) find(by int, res *resource.Resource) *table.Entry {
+// atPlace returns the entry of res if it is at its place; nil proves nothing.
+func (o *ordering) atPlace(by int, res *resource.Resource) *table.Entry {
 	if len(o.last) == 0 {
 		return nil
 	}
