@@ -37,7 +37,7 @@ func (o *ordering) atPlace(by int, res *resource.Resource) *table.Entry {
 	if len(o.last) == 0 {
 		return nil
 	}
-	place, ok := o.places.Find(len(o.last), func(place int) bool {
+	place, ok := o.places.Seek(len(o.last), func(place int) bool {
 		e := o.last[place]
 		return e.Res != nil && (e.Res == res && e.Stream == by || e.Name == res.Key) // one without a resource may be forgotten
 	})

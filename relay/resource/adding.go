@@ -112,7 +112,7 @@ func (a *adding) find(b []byte) (same, at *Resource) {
 	is := func(r *Resource) bool {
 		return r != nil && r.derived && r.TTL == 0 && !r.DoNotCache && r.Name == string(f.bytes) && bytes.Equal(r.Body, b)
 	}
-	place, ok := a.places.Find(a.earlier.Places, func(place int) bool {
+	place, ok := a.places.Seek(a.earlier.Places, func(place int) bool {
 		r := a.earlier.At(place)
 		return r != nil && r.Name == string(f.bytes)
 	})

@@ -16,13 +16,13 @@ const (
 	fewMissed  = 256 // that may be anything
 )
 
-// Lost reports whether the order is another one: Find finds no more.
+// Lost reports whether the order is another one: Seek finds no more.
 func (p *Places) Lost() bool { return p.missed > fewMissed+p.asked/8 }
 
-// Find returns the place of the next name in a list of n, for which is returns true. ok is false if the
-// name is not close, which proves nothing about the list: Find looks farther only after 2, 4, 8 and so
+// Seek returns the place of the next name in a list of n, for which is returns true. ok is false if the
+// name is not close, which proves nothing about the list: Seek looks farther only after 2, 4, 8 and so
 // on names that it has not found, so the comparisons per name are few on average, in any order.
-func (p *Places) Find(n int, is func(place int) bool) (place int, ok bool) {
+func (p *Places) Seek(n int, is func(place int) bool) (place int, ok bool) {
 	if p.Lost() {
 		return 0, false
 	}

@@ -10,7 +10,7 @@ import (
 // find returns the places at which p finds names in list, -1 for those that it does not find.
 func find(p *Places, list, names []string) (places []int, compared int) {
 	for _, n := range names {
-		place, ok := p.Find(len(list), func(i int) bool { compared++; return list[i] == n })
+		place, ok := p.Seek(len(list), func(i int) bool { compared++; return list[i] == n })
 		if !ok {
 			place = -1
 		}
