@@ -178,6 +178,7 @@ func (r *rolloutOrders) watch(ctx context.Context) {
 		case <-r.ended:
 			r.mu.Lock()
 			r.keep()
+			r.node.control.Load().SetFrozen("", "the control plane sent something else than what was undone")
 			r.mu.Unlock()
 		}
 	}

@@ -14,8 +14,9 @@ type Arm struct {
 	// connected.
 	Clients, Present int
 	// Answered are those that have accepted all that they were sent, and Late those that have not
-	// answered within the time of the policy. Only of canaries.
-	Answered, Late int
+	// answered within the time of the policy. Rejected are connected ones that have rejected some of it.
+	// Only of canaries.
+	Answered, Late, Rejected int
 	// NACKs are those that have rejected content of the revision, as distinct identities or sources.
 	NACKs int
 	// Lost are those whose streams have ended, and this side did not end them.
@@ -140,10 +141,10 @@ func Judge(p *Policy, c *Counts) (v Verdict) {
 }
 
 // judgeAnswers wants at least one canary that has accepted the revision, and none that has still to
-// answer.
+// answer. How many may reject it is for [judgeNACKs].
 func judgeAnswers(c *Counts) Finding {
 	f := Finding{AnswerSignal, Passes, "", fmt.Sprintf("%d of %d connected canaries have accepted it", c.Canary.Answered, c.Canary.Present)}
-	if c.Canary.Answered == 0 || !c.Final && c.Canary.Answered < c.Canary.Present {
+	if c.Canary.Answered == 0 || !c.Final && c.Canary.Answered+c.Canary.Rejected < c.Canary.Present {
 		f.Outcome = NotEnough
 	}
 	return f

@@ -21,6 +21,11 @@ func TestJudge(t *testing.T) {
 	}{
 		{"well", func(*Policy, *Counts) {}, Passes, ""},
 		{"nothing known", func(_ *Policy, c *Counts) { *c = Counts{} }, NotEnough, "answers"},
+		{"one has rejected it, and may", func(p *Policy, c *Counts) {
+			p.FailIf.NACKs = 2
+			c.Canary.Answered--
+			c.Canary.Rejected, c.Canary.NACKs = 1, 1
+		}, Passes, ""},
 		{"one has to answer", func(_ *Policy, c *Counts) { c.Canary.Answered-- }, NotEnough, "answers"},
 		{"all have left", func(_ *Policy, c *Counts) { c.Canary.Present, c.Canary.Answered = 0, 0 }, NotEnough, "answers"},
 		{"some of all clients have to answer", func(_ *Policy, c *Counts) { c.Final = true; c.Canary.Answered = 7 }, Passes, ""},

@@ -32,6 +32,7 @@ type arms struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	canaries, control rollout.Roster
+	number            int  // of the step; 0 before the first
 	final             bool // all clients are canaries
 	braked            bool // no further client gets the candidate
 	quarantine        map[rollout.Hash]bool
@@ -56,15 +57,19 @@ func (a *arms) begin() {
 	}
 }
 
-// step sets the arms of a step.
-func (a *arms) step(canaries, control rollout.Roster, lost rollout.Roster) {
+// step sets the arms of a step. What was counted lasts as long as the step does, also where it begins again
+// or other canaries replace those that have left: otherwise a revision could crash all clients, one by one.
+func (a *arms) step(number int, canaries, control rollout.Roster, lost rollout.Roster) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.canaries, a.control = canaries, control
 	for _, h := range lost.Hashes {
 		a.quarantine[h] = true
 	}
-	a.begin()
+	if number != a.number {
+		a.number = number
+		a.begin()
+	}
 }
 
 // finish makes all clients canaries.
@@ -172,9 +177,9 @@ func (a *arms) shown() []Rejection {
 	return slices.Clone(a.rejections)
 }
 
-// counts are what a verdict is made of, from how the clients of both arms stand now. affected returns
-// whether a client would see the candidate; it is called for canaries that were sent nothing.
-func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected func(rollout.Hash) bool, now time.Time) (c rollout.Counts) {
+// counts are what a verdict is made of, from how the clients of both arms stand now. affected are those that
+// would see the candidate; it is needed if a canary was sent nothing.
+func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected map[rollout.Hash]bool, now time.Time) (c rollout.Counts) {
 	type stand struct {
 		exposure fanout.Exposure
 		late     bool
@@ -199,8 +204,10 @@ func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected 
 		switch {
 		case one.late:
 			c.Canary.Late++
-		case one.exposure == fanout.Accepted, one.exposure == fanout.NotExposed && (a.final || a.accepted[h] || !affected(h)):
+		case one.exposure == fanout.Accepted, one.exposure == fanout.NotExposed && (a.final || a.accepted[h] || !affected[h]):
 			c.Canary.Answered++
+		case one.exposure == fanout.Rejected:
+			c.Canary.Rejected++
 		}
 	}
 	c.Canary.NACKs = len(a.rejectedBy)

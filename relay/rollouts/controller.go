@@ -68,6 +68,7 @@ type Controller struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	keys    map[*cache.Group]*key
+	names   map[aggregation.Key]*key // the same ones
 	budget  rollout.Budget
 	records store
 	unsaved bool      // the records have changed since they were written
@@ -121,7 +122,7 @@ func (i *inbox) take() (changed, touched map[*cache.Group]bool) {
 
 // New returns a controller with the records of an earlier process.
 func New(cfg Config, earlier Records) *Controller {
-	c := &Controller{cfg: cfg, keys: make(map[*cache.Group]*key), inbox: inbox{wake: make(chan struct{}, 1)}}
+	c := &Controller{cfg: cfg, keys: make(map[*cache.Group]*key), names: make(map[aggregation.Key]*key), inbox: inbox{wake: make(chan struct{}, 1)}}
 	c.records.load(earlier)
 	c.budget = earlier.Budget
 	return c
@@ -142,8 +143,11 @@ func (c *Controller) Attach(g *cache.Group, rule string) {
 	if c.keys[g] != nil {
 		return
 	}
+	if ended := c.names[g.Key]; ended != nil {
+		c.detach(ended) // its record is that of the new one
+	}
 	k := c.newKey(g, rule, &r)
-	c.keys[g] = k
+	c.keys[g], c.names[g.Key] = k, k
 	c.known.Store(g, nil)
 	g.Govern(k.governor())
 	c.inbox.touch(g)
@@ -174,7 +178,9 @@ func (c *Controller) detach(k *key) {
 	c.cfg.Clients.Hide(k.group, false)
 	c.budget.GiveBack(k.name())
 	c.record(k)
+	c.unsaved = true
 	delete(c.keys, k.group)
+	delete(c.names, k.group.Key)
 	c.known.Delete(k.group)
 }
 
@@ -237,6 +243,9 @@ func (c *Controller) turn(now time.Time) (next time.Time) {
 		if touched[g] || !k.due.IsZero() && !now.Before(k.due) {
 			k.evaluate(now)
 		}
+		if k.state.IsUnderWay() {
+			c.budget.Renew(k.name(), now)
+		}
 	}
 	c.reveal(now)
 	for _, k := range c.keys {
@@ -262,12 +271,9 @@ func with(set map[*cache.Group]bool, g *cache.Group) map[*cache.Group]bool {
 // decisions possible, so it is repeated.
 func (c *Controller) reveal(now time.Time) {
 	for range maxActs {
-		if !c.save(now) {
-			return
-		}
-		again := false
+		written, again := c.save(now), false
 		for _, k := range c.keys {
-			if k.reveals() {
+			if k.reveals(written) {
 				again = true
 				k.reveal(now)
 				k.evaluate(now)

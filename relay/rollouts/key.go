@@ -50,6 +50,8 @@ const (
 	nothing reveal = iota
 	theStep
 	thePromotion
+	// byOrder is a promotion without checks, which needs no record: it is for emergencies.
+	byOrder
 )
 
 func (c *Controller) newKey(g *cache.Group, rule string, r *Rule) *key {
@@ -61,10 +63,19 @@ func (c *Controller) newKey(g *cache.Group, rule string, r *Rule) *key {
 		k.state = rollout.New(r.Policy)
 	}
 	k.setRule(r)
-	if _, freeze, undone := g.Gate(); freeze != nil || undone != nil {
+	// The orders of the cache count. The record may be older.
+	if isFrozen(g) {
 		k.state.Stop(rollout.Frozen, now)
+	} else {
+		k.state.Release(rollout.Frozen, now)
 	}
 	return k
+}
+
+// isFrozen reports whether an order holds back what the control plane of a key sends.
+func isFrozen(g *cache.Group) bool {
+	_, freeze, undone := g.Gate()
+	return freeze != nil || undone != nil
 }
 
 func (k *key) name() string { return string(k.group.Key) }
@@ -93,21 +104,35 @@ func (k *key) pendingChanged(now time.Time) {
 	k.group.ReleaseParked()
 	switch {
 	case k.group.HasPending():
-		k.carry(k.state.Changed(now), now)
+		if !k.isDecided() {
+			k.carry(k.state.Changed(now), now)
+		}
 	case k.group.HasAnswered():
 		k.carry(k.state.Withdrawn(now), now)
 	}
 }
 
+// isDecided reports whether what is pending is the revision on its way, or one that is refused: nothing has
+// changed then, and a bake goes on.
+func (k *key) isDecided() bool {
+	switch {
+	case k.state.Need == rollout.Quiet:
+		return false
+	case k.state.IsUnderWay():
+		return digestOf(k.group.CutOverlay()) == k.state.Run.Revision
+	}
+	return k.state.Phase == rollout.Held && k.state.IsRefused(digestOf(k.group.CutOverlay()))
+}
+
 // evaluate does what is next until the key waits for something.
 func (k *key) evaluate(now time.Time) {
 	for range maxActs {
-		if k.next != nothing {
-			k.due = time.Time{} // the records are written first
-			return
-		}
 		v := k.view(now)
 		d := k.state.Next(&v, now)
+		if k.next != nothing && d.Act != rollout.Fail {
+			k.due = now.Add(look) // the records are written first; a failure takes the revision back before
+			return
+		}
 		if d.Act == rollout.Wait {
 			k.waits(d, now)
 			return
@@ -174,23 +199,30 @@ func (k *key) wanted() int {
 // count judges the revision by how its canaries stand.
 func (k *key) count(now time.Time) {
 	policy := k.state.Run.Policy
+	all := k.c.cfg.Clients.Canaries(k.group)
 	var affected map[rollout.Hash]bool
-	isAffected := func(h rollout.Hash) bool {
-		if affected == nil {
-			affected = k.peopleOf().affected
-		}
-		return affected[h]
+	if k.candidate != nil && slices.ContainsFunc(all, isUntouched) {
+		affected = k.peopleOf().affected // before the arms are locked, for which streams wait
 	}
-	k.counts = k.arms.counts(k.c.cfg.Clients.Canaries(k.group), policy.FailIf.Unanswered.Within, isAffected, now)
+	k.counts = k.arms.counts(all, policy.FailIf.Unanswered.Within, affected, now)
 	if k.counts.Final {
 		run := &k.state.Run
 		k.counts.Control = run.Baseline.Scaled(run.BaselineOver, policy.Final)
 	}
 	k.counts.BakeOver = !now.Before(k.state.Run.BakeEnds)
 	k.verdict = rollout.Judge(policy, &k.counts)
+	before := len(k.state.Lost.Hashes)
 	for _, h := range k.arms.quarantined().Hashes {
 		k.state.LostCanary(h)
 	}
+	if len(k.state.Lost.Hashes) > before {
+		k.c.unsaved = true // a restart gives none of them the revision again
+	}
+}
+
+// isUntouched reports whether a canary was sent nothing of the candidate.
+func isUntouched(c fanout.CanaryStatus) bool {
+	return c.Arm == fanout.CanaryArm && c.Exposure == fanout.NotExposed
 }
 
 // act does one thing.
@@ -259,7 +291,16 @@ func (k *key) chosen(canaries, control rollout.Roster, now time.Time) {
 // widens makes clients see more once the records are written.
 func (k *key) widens(to reveal) { k.next, k.c.unsaved = to, true }
 
-func (k *key) reveals() bool { return k.next != nothing }
+// reveals reports whether clients may see now what was decided. written says that the records have it.
+func (k *key) reveals(written bool) bool {
+	switch k.next {
+	case nothing:
+		return false
+	case byOrder:
+		return true
+	}
+	return written && k.state.Brake == rollout.Open
+}
 
 // reveal lets clients see what was decided.
 func (k *key) reveal(now time.Time) {
@@ -267,9 +308,9 @@ func (k *key) reveal(now time.Time) {
 	k.next = nothing
 	switch {
 	case is == theStep && k.candidate != nil && k.state.IsUnderWay():
-		k.arms.step(k.state.Run.Canaries, k.state.Run.Control, k.state.Lost)
+		k.arms.step(k.state.Run.Written, k.state.Run.Canaries, k.state.Run.Control, k.state.Lost)
 		k.c.cfg.Clients.Show(k.group, k.candidate, k.arms.of, k.arms.notify)
-	case is == thePromotion:
+	case is == thePromotion, is == byOrder:
 		k.promote(now)
 	}
 }
@@ -352,14 +393,15 @@ func (k *key) carry(e rollout.Effect, now time.Time) {
 		k.undo()
 	}
 	if e&rollout.Promote != 0 {
-		if k.state.Phase != rollout.Proving { // all that is pending, by order
-			k.overlay = k.group.CutOverlay()
+		to := thePromotion
+		if k.state.Phase != rollout.Proving { // all that is pending
+			to, k.overlay = byOrder, k.group.CutOverlay()
 		}
 		if k.overlay != nil {
 			k.former = slices.Insert(k.former, 0, k.overlay)
 			k.trim()
 		}
-		k.widens(thePromotion)
+		k.widens(to)
 	}
 	if e&rollout.Prove != 0 {
 		k.salt = newSalt()
@@ -380,8 +422,9 @@ func (k *key) carry(e rollout.Effect, now time.Time) {
 
 // undo gives all clients back what they had before the newest revision.
 func (k *key) undo() {
+	promoted := k.next != thePromotion // a promotion that was decided only has changed nothing
 	k.next = nothing
-	k.c.cfg.Clients.Hide(k.group, true)
+	k.c.cfg.Clients.Hide(k.group, promoted)
 	if len(k.former) > 0 {
 		k.group.Revert(k.former[0])
 		k.former = k.former[1:]

@@ -101,13 +101,12 @@ func (c *Controller) SetFrozen(by, reason string) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	for g, k := range c.keys {
-		_, freeze, _ := g.Gate()
-		is := k.state.Brakes.Has(rollout.Frozen)
+		held, is := isFrozen(g), k.state.Brakes.Has(rollout.Frozen)
 		switch {
-		case freeze != nil && !is:
+		case held && !is:
 			k.state.Freeze(rollout.Order{By: by, Why: reason, At: now})
 			k.decidedBy(Freeze, by, reason, now)
-		case freeze == nil && is:
+		case !held && is:
 			effect, _ := k.state.Unfreeze(now) // it is frozen
 			k.decidedBy(Unfreeze, by, reason, now)
 			k.carry(effect, now)

@@ -143,8 +143,11 @@ func (k *key) status(now time.Time) Status {
 	for _, d := range k.state.Refused {
 		s.Refused = append(s.Refused, d.String())
 	}
-	if k.state.Brake != rollout.Open {
+	switch {
+	case k.state.Brake != rollout.Open:
 		s.Waits = k.state.Brakes.String()
+	case k.next != nothing:
+		s.Waits = "records cannot be written"
 	}
 	if k.state.Phase != rollout.Idle && k.state.Phase != rollout.Settling {
 		s.Revision, s.Rejections = run.Revision.String(), k.arms.shown()

@@ -1,0 +1,820 @@
+package rollouts
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/rollout"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestGood: a revision that clients accept goes to a scout of each version, to the share of the step and to
+// all, and is good after its final bake. Until then nothing of the key may become last known good.
+func TestGood(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(200 * time.Millisecond)
+		s.is("shop", "Settling Quiet")
+		time.Sleep(time.Second / 2)
+		is := s.is("shop", "Stepping Bake")
+		if n := len(s.fleet.with(is.Revision)); n != 5 || is.Canaries != 5 || is.Affected != 10 || is.Step != 1 || is.Steps != 2 || is.Share != 0.5 {
+			t.Errorf("%d clients have the revision: %+v", n, is)
+		}
+		s.shows("shop", "1")
+		time.Sleep(time.Minute)
+		s.is("shop", "Proving Bake")
+		s.shows("shop", "2")
+		if n := len(s.fleet.with(is.Revision)); n != 10 {
+			t.Errorf("%d clients were sent the revision after the promotion", n)
+		}
+		if !s.control.IsUnproven(s.group("shop"), clusters) {
+			t.Error("the revision may become last known good before its final bake")
+		}
+		time.Sleep(6 * time.Minute)
+		after := s.is("shop", "Idle")
+		if after.Stable != is.Revision || after.Good != is.Revision || after.Tokens != 0 || s.control.IsUnproven(s.group("shop"), clusters) {
+			t.Errorf("after the final bake: %+v", after)
+		}
+		s.expects("shop", "started", "step", "passed", "step", "passed", "promoted", "passed")
+	})
+}
+
+// TestRejected: the first rejection takes the revision back from the scouts, and holds the key. The same
+// content is refused when it arrives again; other content starts at once.
+func TestRejected(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.fleet.become(rejects, func(c *client) bool { return c.version == "v1" })
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		is := s.is("shop", "Held")
+		if with := s.fleet.with(is.Revision); len(with) != 2 {
+			t.Errorf("%q got the revision, expected the scouts", with)
+		}
+		if len(is.Refused) != 1 || is.Refused[0] != is.Revision || is.Waits != "refused" || len(is.Rejections) != 1 || is.Rejections[0].Reason != "cluster a: bad" {
+			t.Errorf("held: %+v", is)
+		}
+		if !slices.Equal(s.fleet.hidden, []bool{false}) {
+			t.Errorf("Hide was called with %v", s.fleet.hidden)
+		}
+		s.sends("shop", "a=2", "b=1")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Minute)
+		s.is("shop", "Held")
+		if with := s.fleet.with(is.Revision); len(with) != 2 {
+			t.Errorf("%q got the refused revision", with)
+		}
+		s.fleet.become(accepts, everybody)
+		s.sends("shop", "a=3")
+		time.Sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+		s.shows("shop", "3")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Minute)
+		s.shows("shop", "3")
+	})
+}
+
+// TestWithdrawn: a control plane that returns to the stable content ends the rollout, whatever its state.
+func TestWithdrawn(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		for _, h := range []habit{accepts, rejects} {
+			s.fleet.become(h, everybody)
+			s.sends("shop", "a=2")
+			time.Sleep(time.Second)
+			s.sends("shop", "a=1")
+			time.Sleep(time.Second)
+			if is := s.is("shop", "Idle"); is.Tokens != 0 {
+				t.Errorf("%+v", is)
+			}
+			s.shows("shop", "1")
+			if len(s.fleet.shows) > 0 {
+				t.Error("canaries still see the revision")
+			}
+		}
+	})
+}
+
+// TestUnanswered: a canary that does not answer in time fails the step.
+func TestUnanswered(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.fleet.become(ignores, func(c *client) bool { return c.version == "v1" })
+		s.sends("shop", "a=2")
+		time.Sleep(9 * time.Second)
+		s.is("shop", "Scouting Bake")
+		time.Sleep(3 * time.Second)
+		if is := s.is("shop", "Held"); !strings.Contains(strings.Join(is.Findings, "\n"), "unanswered: fail") {
+			t.Errorf("held: %+v", is)
+		}
+	})
+}
+
+// TestLost: clients that the revision crashes are quarantined, so each crashes once.
+func TestLost(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.fleet.become(crashes, everybody)
+		s.sends("shop", "a=2")
+		time.Sleep(time.Minute)
+		is := s.is("shop", "Held")
+		if !strings.Contains(strings.Join(is.Findings, "\n"), "lost: fail, all 2 canaries were lost") {
+			t.Errorf("held: %+v", is)
+		}
+		for _, c := range s.fleet.clients {
+			if len(c.got) > 1 {
+				t.Errorf("%s got %q", c.ID, c.got)
+			}
+		}
+	})
+}
+
+// TestLostOneByOne: losses count across canaries that replace others: a revision that crashes each client
+// does not get the whole fleet, one after the other.
+func TestLostOneByOne(t *testing.T) {
+	bubble(t, func(s *stage) {
+		for _, c := range s.fleet.clients {
+			c.version = "v1" // so there is one scout
+		}
+		s.begins("shop")
+		s.fleet.become(crashes, everybody)
+		s.sends("shop", "a=2")
+		time.Sleep(5 * time.Minute)
+		is := s.is("shop", "Held")
+		if with := s.fleet.with(is.Revision); len(with) > 2 {
+			t.Errorf("%q were lost one after the other", with)
+		}
+	})
+}
+
+// TestLostIsWritten: who was lost is in the records, so a restart does not give it the revision again.
+func TestLostIsWritten(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		is := s.is("shop", "Stepping Bake")
+		i := slices.IndexFunc(s.fleet.clients, func(c *client) bool { return len(c.got) > 0 })
+		lost := s.fleet.clients[i]
+		s.fleet.disconnect(lost, true)
+		time.Sleep(2 * time.Second)
+		s.is("shop", "Stepping Bake")
+		s.restart(func() {
+			s.fleet.connect(lost)
+			s.sends("shop", "a=1") // stands for the restored configuration
+			s.sends("shop", "a=2")
+		})
+		time.Sleep(10 * time.Second)
+		if again := s.is("shop", "Stepping Bake"); again.Revision != is.Revision || again.Canaries != is.Canaries {
+			t.Errorf("after the restart: %+v", again)
+		}
+		if len(lost.got) > 1 {
+			t.Errorf("it was lost, and got %q", lost.got)
+		}
+	})
+}
+
+// TestRejectionsCountOnce: clients without an identity from one source count as one. Where the policy wants
+// two rejections, they neither fail the rollout nor block it.
+func TestRejectionsCountOnce(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.policy.FailIf.NACKs = 2
+		for _, c := range s.fleet.clients {
+			c.source = "192.0.2.1"
+		}
+		s.begins("shop")
+		s.fleet.become(rejects, func(c *client) bool { return c.version == "v1" })
+		s.sends("shop", "a=2")
+		time.Sleep(20 * time.Minute)
+		s.is("shop", "Idle")
+		s.shows("shop", "2")
+	})
+}
+
+// TestNothingChanged: a change that leaves what is pending as it is disturbs neither a bake nor the history
+// of a key that is held.
+func TestNothingChanged(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		for range 50 {
+			time.Sleep(time.Second)
+			s.control.inbox.change(s.group("shop"))
+		}
+		time.Sleep(15 * time.Second)
+		s.is("shop", "Proving Bake")
+		time.Sleep(10 * time.Minute)
+		s.fleet.become(rejects, everybody)
+		s.sends("shop", "a=3")
+		time.Sleep(time.Second)
+		before := len(s.is("shop", "Held").History)
+		s.control.inbox.change(s.group("shop"))
+		time.Sleep(time.Second)
+		if after := s.is("shop", "Held"); len(after.History) != before {
+			t.Errorf("%+v", after)
+		}
+	})
+}
+
+// TestUndone: a key without a policy whose newest revision was undone, and that gets one, starts no step
+// until the control plane has sent something else.
+func TestUndone(t *testing.T) {
+	bubble(t, func(s *stage) {
+		policy := s.policy
+		s.policy = nil
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		if _, _, err := s.cache.Undo("shop", cache.Freeze{Reason: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		s.policy = policy
+		s.control.Attach(s.group("shop"), "rule")
+		s.cache.Freeze("other", cache.Freeze{Reason: "test"})
+		s.control.SetFrozen("somebody", "test") // about another key
+		time.Sleep(time.Minute)
+		if is := s.status("shop"); is.Waits != "frozen" || !strings.HasSuffix(is.State, "Braked") {
+			t.Errorf("%+v", is)
+		}
+		s.shows("shop", "1")
+	})
+}
+
+// TestFinalBake: a rejection after the promotion returns all clients to the revision before.
+func TestFinalBake(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(2 * time.Minute)
+		is := s.is("shop", "Proving Bake")
+		s.fleet.mu.Lock()
+		for _, c := range s.fleet.clients {
+			if c.ID == "client-4" {
+				s.fleet.notifyLocked(c, fanout.CanaryEvent{Exposure: fanout.Rejected, Reason: "late"})
+			}
+		}
+		s.fleet.mu.Unlock()
+		time.Sleep(time.Second)
+		after := s.is("shop", "Held")
+		s.shows("shop", "1")
+		if !slices.Contains(after.Refused, is.Revision) {
+			t.Errorf("%+v", after)
+		}
+	})
+}
+
+// TestPause: while a rollout is paused, no further client gets the revision, and a failure takes it back.
+func TestPause(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.order(Pause, rollout.ErrNoRollout)
+		s.order(Resume, rollout.ErrNotPaused)
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		s.is("shop", "Stepping Bake")
+		s.order(Pause, nil)
+		time.Sleep(time.Hour)
+		if is := s.is("shop", "Stepping Bake Braked"); is.Waits != "paused" {
+			t.Errorf("%+v", is)
+		}
+		s.order(Resume, nil)
+		time.Sleep(50 * time.Second)
+		s.is("shop", "Stepping Bake")
+		time.Sleep(20 * time.Second)
+		s.is("shop", "Proving Bake")
+		s.order(Pause, nil)
+		time.Sleep(time.Hour)
+		s.fleet.mu.Lock()
+		s.fleet.notifyLocked(s.fleet.clients[0], fanout.CanaryEvent{Exposure: fanout.Rejected, Reason: "late"})
+		s.fleet.mu.Unlock()
+		time.Sleep(time.Second)
+		s.is("shop", "Held")
+		s.shows("shop", "1")
+	})
+}
+
+// TestManual: with the mode manual each step waits for an approval.
+func TestManual(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.policy.Mode = rollout.Manual
+		s.begins("shop")
+		s.order(Approve, rollout.ErrNotWaiting)
+		s.sends("shop", "a=2")
+		for _, state := range []string{"Scouting Approval", "Stepping Approval", "Stepping Approval"} {
+			time.Sleep(time.Hour)
+			s.is("shop", state)
+			s.order(Approve, nil)
+		}
+		time.Sleep(time.Hour)
+		s.is("shop", "Idle")
+		s.shows("shop", "2")
+	})
+}
+
+// TestAbortAndRetry: an abort returns canaries to the stable revision and refuses the new one until retry.
+func TestAbortAndRetry(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.order(Abort, rollout.ErrNoRollout)
+		s.order(Retry, rollout.ErrNotHeld)
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		s.order(Abort, nil)
+		is := s.is("shop", "Held")
+		if len(s.fleet.shows) > 0 || len(is.Refused) != 1 {
+			t.Errorf("canaries still see the revision: %+v", is)
+		}
+		time.Sleep(time.Hour)
+		s.is("shop", "Held")
+		s.order(Retry, nil)
+		time.Sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+		s.shows("shop", "2")
+	})
+}
+
+// TestUndo: undo returns all clients to the revision before, up to three times, and refuses what it undid.
+func TestUndo(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.order(Undo, rollout.ErrNoFormer)
+		for _, content := range []string{"a=2", "a=3"} {
+			s.sends("shop", content)
+			time.Sleep(10 * time.Minute)
+			s.is("shop", "Idle")
+		}
+		s.order(Undo, nil)
+		s.is("shop", "Held")
+		s.shows("shop", "2")
+		s.order(Undo, nil)
+		s.shows("shop", "1")
+		s.order(Undo, rollout.ErrNoFormer)
+		time.Sleep(time.Hour)
+		s.is("shop", "Held")
+		s.shows("shop", "1")
+		s.sends("shop", "a=4")
+		time.Sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+		s.shows("shop", "4")
+	})
+}
+
+// TestPromoteWithoutChecks: the order gives all clients what is pending, also of a key that is held.
+func TestPromoteWithoutChecks(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.order(Promote, rollout.ErrNoPending)
+		s.fleet.become(rejects, everybody)
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		s.is("shop", "Held")
+		s.order(Promote, nil)
+		is := s.is("shop", "Idle")
+		s.shows("shop", "2")
+		if is.Good != is.Stable || len(is.Refused) > 0 {
+			t.Errorf("%+v", is)
+		}
+		s.order(Undo, nil)
+		s.shows("shop", "1")
+	})
+}
+
+// TestFrozen: a frozen key starts no step. An unfreeze lets the rollout start.
+func TestFrozen(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.cache.Freeze("shop", cache.Freeze{Reason: "test"})
+		s.control.SetFrozen("somebody", "test")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Hour)
+		if is := s.is("shop", "Settling Quiet Braked"); is.Waits != "frozen" {
+			t.Errorf("%+v", is)
+		}
+		s.cache.Unfreeze("shop")
+		s.control.SetFrozen("somebody", "test")
+		time.Sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+		s.shows("shop", "2")
+		s.expects("shop", "freeze", "unfreeze", "started", "step", "passed", "step", "passed", "promoted", "passed")
+	})
+}
+
+// TestFrozenOrderIsOfTheCache: the orders of the cache decide whether a key is frozen. A record that was
+// written before the last one does not.
+func TestFrozenOrderIsOfTheCache(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		s.cache.Freeze("shop", cache.Freeze{Reason: "test"})
+		s.control.SetFrozen("somebody", "test")
+		time.Sleep(time.Second)
+		s.restart(func() { s.sends("shop", "a=2") }) // without the order
+		time.Sleep(20 * time.Minute)
+		s.is("shop", "Idle")
+	})
+}
+
+// TestFreezeBeforeItIsWritten: a freeze between a decision and its record keeps canaries from the revision.
+func TestFreezeBeforeItIsWritten(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.breaks(errors.New("disk full"))
+		s.sends("shop", "a=2")
+		time.Sleep(10 * time.Second)
+		is := s.is("shop", "Scouting Bake")
+		if with := s.fleet.with(is.Revision); len(with) > 0 {
+			t.Errorf("%q have a revision of which nothing is written", with)
+		}
+		s.cache.Freeze("shop", cache.Freeze{Reason: "test"})
+		s.control.SetFrozen("somebody", "test")
+		s.breaks(nil)
+		time.Sleep(10 * time.Second)
+		if with := s.fleet.with(is.Revision); len(with) > 0 {
+			t.Errorf("%q got a revision while the key was frozen", with)
+		}
+		s.cache.Unfreeze("shop")
+		s.control.SetFrozen("somebody", "test")
+		time.Sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+		s.shows("shop", "2")
+	})
+}
+
+// TestFailureWithoutRecords: while the records cannot be written, a failure takes the revision back, also
+// after the next step was decided.
+func TestFailureWithoutRecords(t *testing.T) {
+	for _, wait := range []time.Duration{10 * time.Second, 2 * time.Minute} { // before the step to all, and after
+		bubble(t, func(s *stage) {
+			s.policy.Steps = []rollout.Step{{Share: 0.5, Bake: time.Minute}}
+			s.begins("shop")
+			s.sends("shop", "a=2")
+			time.Sleep(time.Second)
+			is := s.is("shop", "Stepping Bake")
+			s.breaks(errors.New("disk full"))
+			time.Sleep(wait)
+			s.shows("shop", "1")
+			s.fleet.mu.Lock()
+			for _, c := range s.fleet.clients {
+				if len(c.got) > 0 {
+					s.fleet.notifyLocked(c, fanout.CanaryEvent{Exposure: fanout.Rejected, Reason: "late"})
+					break
+				}
+			}
+			s.fleet.mu.Unlock()
+			time.Sleep(time.Second)
+			after := s.is("shop", "Held")
+			if len(s.fleet.shows) > 0 || !slices.Equal(s.fleet.hidden, []bool{false}) {
+				t.Errorf("after %v: canaries still have the revision; Hide was called with %v: %+v", wait, s.fleet.hidden, after)
+			}
+			s.breaks(nil)
+			time.Sleep(10 * time.Minute)
+			s.is("shop", "Held")
+			s.shows("shop", "1")
+			if with := s.fleet.with(is.Revision); len(with) != 5 {
+				t.Errorf("%q got the revision", with)
+			}
+		})
+	}
+}
+
+// TestPromoteWithoutRecords: the order to promote without checks needs no record: it is for emergencies.
+func TestPromoteWithoutRecords(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.breaks(errors.New("disk full"))
+		s.sends("shop", "a=2")
+		time.Sleep(10 * time.Second)
+		s.order(Promote, nil)
+		s.shows("shop", "2")
+		s.is("shop", "Idle")
+	})
+}
+
+// TestRestart: a rollout goes on at its step with its canaries; one that was being proven starts again.
+func TestRestart(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		before := s.is("shop", "Stepping Bake")
+		canaries := s.fleet.with(before.Revision)
+		restored := func() {
+			s.sends("shop", "a=1")
+			s.sends("shop", "a=2")
+		}
+		s.restart(restored)
+		time.Sleep(10 * time.Second)
+		after := s.is("shop", "Stepping Bake")
+		if after.Revision != before.Revision || after.Canaries != before.Canaries || !slices.Equal(s.fleet.with(before.Revision), canaries) {
+			t.Errorf("before %+v, after %+v", before, after)
+		}
+		time.Sleep(time.Minute)
+		s.is("shop", "Proving Bake")
+		s.restart(restored)
+		time.Sleep(time.Second)
+		if is := s.status("shop"); is.Stable != "" || is.Good != "" {
+			t.Errorf("a revision that was not proven is stable after a restart: %+v", is)
+		}
+		time.Sleep(10 * time.Minute)
+		if is := s.is("shop", "Idle"); is.Good != before.Revision {
+			t.Errorf("%+v", is)
+		}
+		s.fleet.become(rejects, everybody)
+		s.sends("shop", "a=3")
+		time.Sleep(time.Minute)
+		held := s.is("shop", "Held")
+		s.restart(func() {
+			s.sends("shop", "a=2")
+			s.sends("shop", "a=3")
+		})
+		time.Sleep(time.Minute)
+		if is := s.is("shop", "Held"); !slices.Equal(is.Refused, held.Refused) {
+			t.Errorf("%+v", is)
+		}
+		s.shows("shop", "2")
+	})
+}
+
+// TestBudget: all keys share the budget, for as long as a first bake takes, and a failure closes the
+// others out once the breaker opens.
+func TestBudget(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.policy.Steps = []rollout.Step{{Share: 0.2, Bake: 3 * time.Hour}}
+		s.limits = rollout.Limits{Shares: []rollout.Share{0.2}, Failures: 2, Within: time.Hour} // 2 of 10 clients
+		for i, c := range s.fleet.clients {
+			c.version = "v1"
+			if i >= 5 {
+				c.key = "blog"
+			}
+		}
+		s.begins("shop")
+		s.begins("blog")
+		s.policy.Canaries.Small = 1
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		first := s.is("shop", "Stepping Bake")
+		s.fleet.become(accepts, everybody)
+		s.sends("blog", "a=2")
+		time.Sleep(2 * time.Hour)
+		second := s.status("blog")
+		limit, used, open := s.control.Budget()
+		if limit != 2 || used > 2 || used != first.Tokens+second.Tokens || first.Tokens == 0 || open {
+			t.Errorf("%d of %d tokens are used: %+v, %+v", used, limit, s.status("shop"), second)
+		}
+		if is := s.status("shop"); is.Tokens != first.Tokens {
+			t.Errorf("a rollout in its first bake has %d tokens after 2 hours, and had %d", is.Tokens, first.Tokens)
+		}
+	})
+}
+
+// TestBreaker: after some failures no rollout starts until an operator says so.
+func TestBreaker(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.limits.Failures, s.limits.Within = 2, time.Hour
+		for i, c := range s.fleet.clients {
+			c.key = []string{"shop", "blog", "mail"}[i%3]
+		}
+		for _, key := range []string{"shop", "blog", "mail"} {
+			s.begins(key)
+		}
+		s.fleet.become(rejects, everybody)
+		s.sends("shop", "a=2")
+		s.sends("blog", "a=2")
+		time.Sleep(time.Second)
+		if _, _, open := s.control.Budget(); !open {
+			t.Error("the breaker is not open after 2 failures")
+		}
+		s.fleet.become(accepts, everybody)
+		s.sends("mail", "a=2")
+		time.Sleep(time.Hour)
+		if is := s.is("mail", "Scouting Tokens"); is.Waits != "breaker open" {
+			t.Errorf("%+v", is)
+		}
+		s.restart(func() {
+			for _, key := range []string{"shop", "blog", "mail"} {
+				s.sends(key, "a=1")
+			}
+			s.sends("mail", "a=2")
+		})
+		time.Sleep(time.Minute)
+		if is := s.is("mail", "Scouting Tokens"); is.Waits != "breaker open" {
+			t.Errorf("after a restart: %+v", is)
+		}
+		if !s.control.ResumeAll() || s.control.ResumeAll() {
+			t.Error("ResumeAll reports wrongly whether the breaker was open")
+		}
+		time.Sleep(10 * time.Minute)
+		s.is("mail", "Idle")
+	})
+}
+
+// TestNewerRevision: a newer revision supersedes the one on its way, which is not refused.
+func TestNewerRevision(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		is := s.is("shop", "Stepping Bake")
+		s.sends("shop", "a=3")
+		time.Sleep(time.Second)
+		if newer := s.is("shop", "Stepping Bake"); newer.Revision == is.Revision || len(newer.Refused) > 0 {
+			t.Errorf("%+v", newer)
+		}
+		time.Sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+		s.shows("shop", "3")
+		if with := s.fleet.with(is.Revision); len(with) > 5 {
+			t.Errorf("%q got a superseded revision", with)
+		}
+	})
+}
+
+// TestReconnected: a canary that reconnects, and of which nothing is known yet, is asked for while its
+// stream is free to notify.
+func TestReconnected(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		s.is("shop", "Stepping Bake")
+		i := slices.IndexFunc(s.fleet.clients, func(c *client) bool { return len(c.got) > 0 })
+		c := s.fleet.clients[i]
+		s.fleet.disconnect(c, false)
+		s.control.mu.Lock()
+		arms := s.control.keys[s.group("shop")].arms
+		delete(arms.accepted, arms.hash(c.Canary))
+		s.control.mu.Unlock()
+		c.habit = ignores
+		s.fleet.connect(c)
+		s.fleet.mu.Lock()
+		c.exposure = fanout.NotExposed // it has not subscribed yet
+		s.fleet.mu.Unlock()
+		asked := make(chan bool, 1)
+		s.control.mu.Lock()
+		s.control.cfg.Clients = &nosy{s.fleet, func() {
+			free := arms.mu.TryLock()
+			if free {
+				arms.mu.Unlock()
+			}
+			select {
+			case asked <- free:
+			default:
+			}
+		}}
+		s.control.mu.Unlock()
+		if free := <-asked; !free {
+			t.Error("clients are asked while the arms are locked, which a stream waits for that notifies")
+		}
+	})
+}
+
+// nosy is a fleet with a look at each call of Affected.
+type nosy struct {
+	*fleet
+
+	look func()
+}
+
+func (n *nosy) Affected(g *cache.Group, c *cache.Candidate) []fanout.Affected {
+	n.look()
+	return n.fleet.Affected(g, c)
+}
+
+// TestRulesChanged: without a policy all clients get what was held back, and canaries are no longer shown
+// anything; with one the rollout of the next change starts.
+func TestRulesChanged(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		s.is("shop", "Stepping Bake")
+		policy := s.policy
+		s.policy = nil
+		s.control.RulesChanged()
+		s.shows("shop", "2")
+		if _, governed := s.control.Status("shop"); governed || len(s.fleet.shows) > 0 {
+			t.Error("the key still has a policy, or canaries")
+		}
+		s.policy = policy
+		s.control.Attach(s.group("shop"), "rule")
+		s.sends("shop", "a=3")
+		time.Sleep(time.Second)
+		s.is("shop", "Stepping Bake")
+		s.shows("shop", "2")
+	})
+}
+
+// TestHoldThere: with on_fail hold, canaries keep a revision that failed until an order takes it back.
+func TestHoldThere(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.policy.OnFail = rollout.HoldThere
+		s.begins("shop")
+		s.fleet.become(rejects, func(c *client) bool { return c.version == "v1" })
+		s.sends("shop", "a=2")
+		time.Sleep(time.Minute)
+		s.is("shop", "Held")
+		if len(s.fleet.shows) == 0 {
+			t.Error("canaries do not keep the revision")
+		}
+		s.order(Abort, nil)
+		s.is("shop", "Held")
+		if len(s.fleet.shows) > 0 {
+			t.Error("canaries keep the revision after an abort")
+		}
+	})
+}
+
+// TestCanariesLeave: when all canaries have left on their own, others take their place.
+func TestCanariesLeave(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		is := s.is("shop", "Stepping Bake")
+		for _, c := range s.fleet.clients {
+			if len(c.got) > 0 {
+				s.fleet.disconnect(c, false)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if n := len(s.fleet.with(is.Revision)); n != 10 {
+			t.Errorf("%d clients were canaries", n)
+		}
+		if !slices.Contains(s.did("shop"), "refilled") {
+			t.Errorf("decisions: %q", s.did("shop"))
+		}
+		time.Sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+	})
+}
+
+// TestOldGroup: a key that has ended and begun again has one record, and keeps its tokens.
+func TestOldGroup(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.begins("shop")
+		s.fleet.become(rejects, everybody)
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		held := s.is("shop", "Held")
+		old := s.cache
+		s.cache = s.newCache() // another group by the same name
+		clear(s.feed)
+		s.control.mu.Lock()
+		s.control.cfg.Group = s.cache.GroupOf
+		s.control.mu.Unlock()
+		s.fleet.become(accepts, everybody)
+		s.sends("shop", "a=1")
+		s.sends("shop", "a=3")
+		time.Sleep(time.Second)
+		is := s.is("shop", "Stepping Bake")
+		if is.Tokens == 0 || !slices.Equal(is.Refused, held.Refused) {
+			t.Errorf("%+v", is)
+		}
+		time.Sleep(40 * time.Second) // the old one is forgotten
+		if after := s.is("shop", "Stepping Bake"); after.Tokens != is.Tokens {
+			t.Errorf("%+v", after)
+		}
+		if s.control.sizeOf() != 1 {
+			t.Error("the key that has ended is still known")
+		}
+		old.Close()
+	})
+}
+
+func (c *Controller) sizeOf() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.keys)
+}
+
+// TestPlan: the plan names who would be canaries, and changes nothing.
+func TestPlan(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.policy.Mode = rollout.Manual
+		s.begins("shop")
+		if p, err := s.control.Plan("shop"); err != nil || p.Revision != "" || len(p.Steps) > 0 {
+			t.Errorf("%+v, %v", p, err)
+		}
+		s.fleet.clients[0].ineligible = true
+		s.sends("shop", "a=2")
+		time.Sleep(time.Second)
+		p, err := s.control.Plan("shop")
+		if err != nil || p.Affected != 10 || p.Eligible != 9 || len(p.Steps) != 3 || p.Steps[0].Clients != 2 || p.Steps[1].Clients != 5 || p.Steps[2].Clients != 10 {
+			t.Errorf("%+v, %v", p, err)
+		}
+		s.is("shop", "Scouting Approval")
+		if _, err := s.control.Plan("none"); !errors.Is(err, ErrNoPolicy) {
+			t.Error(err)
+		}
+	})
+}
