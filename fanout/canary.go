@@ -6,9 +6,12 @@ import (
 	"sync"
 	"time"
 
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+
 	"xdsrelay/fanout/journal"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/load"
 	"xdsrelay/relay/lockorder"
 )
 
@@ -51,7 +54,7 @@ const (
 )
 
 // CanaryEvent is something that happened to a client of an arm: of the control group, only the end of a
-// stream.
+// stream and load reports.
 type CanaryEvent struct {
 	Canary
 
@@ -66,9 +69,16 @@ type CanaryEvent struct {
 	Exposure Exposure
 	// Ended says that the stream has ended, and Lost that the client, or the network, ended it.
 	Ended, Lost bool
-	// Type is the type URL of the answer, and Reason the redacted message of a rejection.
+	// Type is the type URL of the answer, and Reason the redacted message of a rejection. Of a stream that
+	// has ended, Type is one with a response that was not answered; empty for none.
 	Type, Reason string
+	// Load is what a load report says about requests since the client has had its arm; nil for other
+	// events.
+	Load *Load
 }
+
+// Load is how many requests of a client to all clusters have ended, and how many of them have failed.
+type Load struct{ Requests, Errors uint64 }
 
 // CanaryStatus is how a client of an arm stands with a candidate.
 type CanaryStatus struct {
@@ -77,8 +87,9 @@ type CanaryStatus struct {
 	Arm      Arm
 	Exposure Exposure
 	// Since is when the oldest unanswered response with something of the candidate was sent; zero if
-	// there is none.
+	// there is none. Type is the type URL of that response.
 	Since time.Time
+	Type  string
 }
 
 // showing is what the clients of a key are shown.
@@ -87,6 +98,7 @@ type showing struct {
 	arm       func(Canary) Arm
 	notify    func(CanaryEvent)
 	since     time.Time // see Watch; zero: the candidate is not promoted
+	began     time.Time // since when the clients are shown it
 
 	mu lockorder.Mutex[lockorder.Leaf]
 	// streams are those of both arms. Guarded by mu.
@@ -131,6 +143,12 @@ func (c *candidates) get(g *cache.Group) *showing {
 	return c.of[g]
 }
 
+func (c *candidates) isEmpty() bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.of) == 0
+}
+
 func (c *candidates) set(g *cache.Group, to *showing) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,7 +166,7 @@ func (c *candidates) set(g *cache.Group, to *showing) {
 // package; notify gets all events of both arms. It lasts until [Server.Hide], also where the key has no
 // clients any more.
 func (s *Server) Show(g *cache.Group, c *cache.Candidate, arm func(Canary) Arm, notify func(CanaryEvent)) {
-	s.shows(g, &showing{candidate: c, arm: arm, notify: notify, streams: make(map[*stream]Arm)}, true)
+	s.shows(g, &showing{candidate: c, arm: arm, notify: notify, began: time.Now(), streams: make(map[*stream]Arm)}, true)
 }
 
 // Watch shows the tables to all clients of a key, as [Server.Hide] with promoted does, and observes how they
@@ -156,7 +174,7 @@ func (s *Server) Show(g *cache.Group, c *cache.Candidate, arm func(Canary) Arm, 
 // they are sent of these tables from then on counts as the revision.
 func (s *Server) Watch(g *cache.Group, revision string, tables []*cache.Table, since time.Time, notify func(CanaryEvent)) {
 	all := func(Canary) Arm { return CanaryArm }
-	s.shows(g, &showing{candidate: cache.NewPromoted(revision, tables), arm: all, notify: notify, streams: make(map[*stream]Arm), since: since}, false)
+	s.shows(g, &showing{candidate: cache.NewPromoted(revision, tables), arm: all, notify: notify, streams: make(map[*stream]Arm), since: since, began: time.Now()}, false)
 }
 
 // Hide shows the tables to all clients of a key. promoted says that the tables have the content of the
@@ -234,6 +252,40 @@ func (s *stream) tookLocked(show *showing) {
 
 func (s *stream) canary() Canary { return Canary{ID: s.nodeID, Identity: s.identity()} }
 
+// reported counts the requests of a load report for the arm of the client. Clusters whose report begins before
+// the clients were shown the candidate count for nothing.
+func (s *loadStream) reported(stats []*endpointv3.ClusterStats, now time.Time) {
+	if s.tier != nil || s.srv.candidates.isEmpty() {
+		return // other nodes decide for their clients
+	}
+	g := s.srv.cfg.Cache.GroupOf(s.key)
+	if g == nil {
+		return
+	}
+	show := s.srv.candidates.get(g)
+	if show == nil {
+		return
+	}
+	by := s.call.Identity()
+	e := CanaryEvent{Canary: Canary{ID: s.nodeID, Identity: by.Identity()}, Load: &Load{}, Key: string(s.key), Revision: show.candidate.Revision, At: now}
+	if e.Arm = show.arm(e.Canary); e.Arm == NoArm {
+		return
+	}
+	for _, c := range stats {
+		if now.Add(-c.GetLoadReportInterval().AsDuration()).Before(show.began) {
+			continue
+		}
+		for _, l := range c.GetUpstreamLocalityStats() {
+			e.Load.Errors = load.Add(e.Load.Errors, l.GetTotalErrorRequests())
+			e.Load.Requests = load.Add(e.Load.Requests, load.Add(l.GetTotalSuccessfulRequests(), l.GetTotalErrorRequests()))
+		}
+	}
+	if e.Load.Requests > 0 {
+		e.Source, _, _ = net.SplitHostPort(s.peer)
+		show.notify(e)
+	}
+}
+
 // seesLocked returns the view in which the client sees a type; nil for the table.
 func (s *stream) seesLocked(ts *typeState) *cache.View { return s.candidate.View(ts.table) }
 
@@ -259,7 +311,9 @@ func (s *stream) lostLocked(why journal.End, now time.Time) {
 	}
 	if show := s.srv.candidates.get(s.group); show != nil {
 		if arm := show.leaves(s); arm != NoArm {
-			s.notifyLocked(show, CanaryEvent{Arm: arm, At: now, Exposure: s.exposureLocked(), Ended: true, Lost: why == journal.Closed})
+			e := CanaryEvent{Arm: arm, At: now, Exposure: s.exposureLocked(), Ended: true, Lost: why == journal.Closed}
+			_, e.Type = s.unansweredLocked()
+			s.notifyLocked(show, e)
 		}
 	}
 	s.candidate = nil
@@ -278,6 +332,17 @@ func (s *stream) exposureLocked() (worst Exposure) {
 	return worst
 }
 
+// unansweredLocked returns when the oldest unanswered response with something of the candidate was sent, and
+// its type URL; zero for none.
+func (s *stream) unansweredLocked() (since time.Time, typeURL string) {
+	for _, ts := range s.types {
+		if at := s.srv.timeOf(ts.sentAt); ts.exposure == Exposed && (since.IsZero() || at.Before(since)) {
+			since, typeURL = at, ts.table.Type.URL
+		}
+	}
+	return since, typeURL
+}
+
 // Canaries returns how the clients of both arms stand with the candidate of a key, one for each stream.
 func (s *Server) Canaries(g *cache.Group) (all []CanaryStatus) {
 	show := s.candidates.get(g)
@@ -288,11 +353,7 @@ func (s *Server) Canaries(g *cache.Group) (all []CanaryStatus) {
 		st.mu.Lock()
 		if st.group == g && !st.ended {
 			c := CanaryStatus{Canary: st.canary(), Arm: arm, Exposure: st.exposureLocked()}
-			for _, ts := range st.types {
-				if at := s.timeOf(ts.sentAt); ts.exposure == Exposed && (c.Since.IsZero() || at.Before(c.Since)) {
-					c.Since = at
-				}
-			}
+			c.Since, c.Type = st.unansweredLocked()
 			all = append(all, c)
 		}
 		st.mu.Unlock()

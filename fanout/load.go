@@ -178,6 +178,7 @@ func (s *loadStream) receive(r *lrsv3.LoadStatsRequest, size int) error {
 	if err := load.Check(stats); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
+	s.reported(stats, time.Now()) // before they are handed on
 	s.srv.load.received(len(stats), size, s.client.Report(stats))
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -99,6 +100,7 @@ type Node struct {
 	rollouts  rolloutOrders                       // orders about what clients see; guards itself
 	records   rolloutRecords                      // of rollouts
 	control   atomic.Pointer[rollouts.Controller] // carries out rollouts; set by build
+	holdTime  metric.Float64Histogram             // see measureHold; set by build
 	heads     *head.Heads                         // nil where there is no Redis
 	loads     *load.Collector                     // nil where the first origin takes no load reports
 	limits    *limit.Limiter

@@ -69,7 +69,8 @@ func (n *Node) showRollout() ops.ShowRollout {
 		Status: func(key string) (ops.Rollout, error) {
 			return local.RolloutStatus(key, n.cache.Orders(), n.control.Load())
 		},
-		History: local.RolloutHistory, Diff: local.RolloutDiff, Order: n.rollouts.order, Plan: n.rolloutPlan,
+		History: func(key string) (ops.RolloutHistory, error) { return local.RolloutHistory(key, n.control.Load()) },
+		Diff:    local.RolloutDiff, Order: n.rollouts.order, Plan: n.rolloutPlan,
 	}
 }
 

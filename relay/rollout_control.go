@@ -91,6 +91,11 @@ func (n *Node) rolloutDecided(d rollouts.Decision) {
 	log := n.part(logs.Node)
 	switch d.What {
 	case "failed":
+		n.measureHold(&d)
+		if len(d.Rejections) > 0 {
+			r := &d.Rejections[0]
+			about = append(about, "node", r.Client, "type", r.Type, "error", r.Reason, "resources", r.Resources)
+		}
 		log.Warn("a rollout failed: canaries return to the revision before, and no other client gets this one", append(about, events.Key, events.RolloutFailed)...)
 	case "started":
 		log.Info("a rollout started", append(about, events.Key, events.RolloutStarted)...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,8 +205,17 @@ func TestPolicyRejected(t *testing.T) {
 		s.origin.Set("demo", s.revision("poison")...)
 		is := s.waitState("Held")
 		s.sawEvents(events.RolloutStarted, events.RolloutFailed)
-		if len(is.Rejections) == 0 || !strings.Contains(is.Rejections[0].Reason, "it is poison") || len(is.Refused) != 1 || is.Waits != "refused" {
-			t.Errorf("held: %+v", is)
+		if len(is.Rejections) == 0 || len(is.Refused) != 1 || is.Waits != "refused" {
+			t.Fatalf("held: %+v", is)
+		}
+		if r := is.Rejections[0]; !strings.HasPrefix(r.Client, "client-") || r.Type != xdstest.ClusterType || !strings.Contains(r.Reason, "it is poison") || !slices.Equal(r.Resources, []string{"poison"}) {
+			t.Errorf("rejected: %+v", r)
+		}
+		if _, text := s.get(t, "/api/v1/rollout/history?key=demo"); !strings.Contains(text, `"failed"`) || !strings.Contains(text, "it is poison") {
+			t.Errorf("history: %s", text)
+		}
+		if _, text := s.get(t, "/metrics"); !strings.Contains(text, `xdsrelay_rollout_active{state="held"} 1`) || !strings.Contains(text, "xdsrelay_rollout_hold_duration_seconds_count 1") || !strings.Contains(text, `xdsrelay_rollout_verdicts_total{outcome="fail",signal="nacks"} 1`) {
+			t.Errorf("metrics: %s", text)
 		}
 		s.all("the stable revision", s.has("a"))
 		if n := s.count(func(c *xdstest.Auto) bool {

@@ -357,14 +357,33 @@ func printProgress(w io.Writer, s *ops.RolloutProgress, now time.Time) {
 	for _, f := range s.Findings {
 		fmt.Fprintf(w, "  finding       %s\n", printable(f))
 	}
-	for _, r := range s.Rejections {
-		fmt.Fprintf(w, "  rejected by   %s: %s\n", printable(r.Client), printable(r.Reason))
-	}
+	printTrouble(w, &s.Trouble, now)
 	if len(s.Refused) > 0 {
 		fmt.Fprintf(w, "  refused       %s\n", printable(strings.Join(s.Refused, ", ")))
 	}
 	if s.Good != "" {
 		fmt.Fprintf(w, "  good          %s\n", printable(s.Good))
+	}
+}
+
+// printTrouble prints which canaries have trouble with a revision.
+func printTrouble(w io.Writer, t *ops.RolloutTrouble, now time.Time) {
+	for _, r := range t.Rejections {
+		about := ops.ShortName(r.Type)
+		if len(r.Resources) > 0 {
+			about += " " + firstNames(r.Resources)
+		}
+		fmt.Fprintf(w, "  rejected by   %s, %s: %s\n", printable(r.Client), printable(about), printable(r.Reason))
+	}
+	for _, c := range t.Lost {
+		had := "after it had accepted what it was sent"
+		if c.Type != "" {
+			had = "before it answered " + printable(ops.ShortName(c.Type))
+		}
+		fmt.Fprintf(w, "  lost          %s, %s, %s\n", printable(c.Client), ago(now, c.At), had)
+	}
+	for _, c := range t.Unanswered {
+		fmt.Fprintf(w, "  no answer     %s, to %s sent %s\n", printable(c.Client), printable(ops.ShortName(c.Type)), ago(now, c.At))
 	}
 }
 
@@ -385,7 +404,9 @@ func (a *app) newRolloutHistoryCmd() *cobra.Command {
 		Use: "history KEY", Short: "Show the last revisions of a key",
 		Long: "Show the last revisions of a key, the newest first: changes of listeners, routes and\n" +
 			"clusters that arrived together are one revision. Equal content has the same name at all\n" +
-			"times. 'xdsrelay rollout undo' restores the content before the newest one.",
+			"times. 'xdsrelay rollout undo' restores the content before the newest one. Below are the\n" +
+			"decisions of the rollout policy and of operators, with the clients that rejected a revision,\n" +
+			"were lost with it, or did not answer.",
 		Example: "  xdsrelay rollout history shop/eu",
 		Args:    one("KEY", keysHint),
 	}
@@ -402,7 +423,11 @@ func (a *app) newRolloutHistoryCmd() *cobra.Command {
 		}
 		return out.print(a.stdout, view{
 			data: h, names: namesOf(h.Revisions, func(r *ops.RolloutRevision) string { return r.ID }),
-			table: func(w io.Writer, _ bool) { printRevisions(w, &h, time.Now()) },
+			table: func(w io.Writer, _ bool) {
+				now := time.Now()
+				printRevisions(w, &h, now)
+				printDecisions(w, h.Decisions, now)
+			},
 		})
 	})
 	return cmd
@@ -430,6 +455,22 @@ func printRevisions(w io.Writer, h *ops.RolloutHistory, now time.Time) {
 		rows = append(rows, []string{printable(id), ago(now, r.At), sources[string(r.Cause)], strings.Join(parts, "; "), printable(undo)})
 	}
 	columns(w, rows)
+}
+
+// printDecisions prints the decisions about the rollouts of a key.
+func printDecisions(w io.Writer, all []ops.RolloutDecision, now time.Time) {
+	for i := range all {
+		d := &all[i]
+		line := fmt.Sprintf("%s, %s %s: %d of %d clients have it", ago(now, d.At), printable(d.What), printable(d.Revision), d.Canaries, d.Affected)
+		if d.Revision == "" {
+			line = ago(now, d.At) + ", " + printable(d.What)
+		}
+		if d.Why != "" {
+			line += "; " + printable(d.Why)
+		}
+		fmt.Fprintln(w, line+orderedBy(d.By))
+		printTrouble(w, &d.Trouble, now)
+	}
 }
 
 func (a *app) newRolloutDiffCmd() *cobra.Command {

@@ -125,6 +125,8 @@ type RolloutFailIf struct {
 	Unanswered RolloutUnanswered `yaml:"unanswered"`
 	// Canaries whose streams end, other than by the relay.
 	Lost RolloutLost `yaml:"lost"`
+	// Failed requests of canaries, from load reports (LRS).
+	Errors RolloutErrors `yaml:"errors"`
 }
 
 // RolloutUnanswered is when missing answers fail a step.
@@ -142,6 +144,17 @@ type RolloutLost struct {
 	// The factor by which more canaries must be lost than clients of the control group,
 	// which is as large. At least 1.
 	TimesControl float64 `yaml:"times_control"`
+}
+
+// RolloutErrors is when failed requests fail a step.
+type RolloutErrors struct {
+	// The percentage by which the rate of failed requests of canaries must certainly exceed
+	// that of the control group: with a confidence of 99.9%. With 0% and requests 0, load
+	// reports fail no step.
+	AboveControl rollout.Share `yaml:"above_control"`
+	// The number of requests that the load reports of each group must have before they
+	// are compared. Without so many, errors are not measured and fail nothing.
+	Requests uint64 `yaml:"requests"`
 }
 
 // defaultRollout has no policies.
@@ -169,7 +182,7 @@ func presetPolicy(name string) RolloutPolicy {
 		Scouts: RolloutScouts(from.Scouts), FinalBake: from.Final, OnFail: RolloutOnFail(from.OnFail),
 		Newer: RolloutNewer(from.Newer), Longest: from.Longest,
 		Canaries: RolloutCanaries{Match: from.Canaries.Match, Spread: from.Canaries.Spread, Never: from.Canaries.Never, Small: from.Canaries.Small},
-		FailIf:   RolloutFailIf{from.FailIf.NACKs, RolloutUnanswered(from.FailIf.Unanswered), RolloutLost(from.FailIf.Lost)},
+		FailIf:   RolloutFailIf{from.FailIf.NACKs, RolloutUnanswered(from.FailIf.Unanswered), RolloutLost(from.FailIf.Lost), RolloutErrors(from.FailIf.Errors)},
 	}
 	if p.Scouts.By == rollout.SoftwareVersion {
 		p.Scouts.By = ""
@@ -181,14 +194,14 @@ func presetPolicy(name string) RolloutPolicy {
 }
 
 // policy returns the policy in the form for rollouts. The control plane gets its answers at once, and
-// error rates and questions to other systems fail nothing.
+// questions to other systems fail nothing.
 func (p *RolloutPolicy) policy() *rollout.Policy {
 	to := &rollout.Policy{
 		Name: p.Name, Mode: rollout.Mode(p.Mode), Types: p.Types, Settle: rollout.Settle(p.Settle),
 		Scouts: rollout.ScoutsOf{By: cmp.Or(p.Scouts.By, rollout.SoftwareVersion), Most: p.Scouts.Most},
 		Final:  p.FinalBake, OnFail: rollout.OnFail(p.OnFail), Newer: rollout.Newer(p.Newer), Longest: p.Longest,
 		Canaries: rollout.Canaries{Match: p.Canaries.Match, Spread: p.Canaries.Spread, Never: p.Canaries.Never, Small: p.Canaries.Small},
-		FailIf:   rollout.FailIf{NACKs: p.FailIf.NACKs, Unanswered: rollout.Unanswered(p.FailIf.Unanswered), Lost: rollout.Lost(p.FailIf.Lost)},
+		FailIf:   rollout.FailIf{NACKs: p.FailIf.NACKs, Unanswered: rollout.Unanswered(p.FailIf.Unanswered), Lost: rollout.Lost(p.FailIf.Lost), Errors: rollout.Errors(p.FailIf.Errors)},
 		Upstream: rollout.Upstream{Answer: rollout.AtOnce},
 	}
 	for _, s := range p.Steps {

@@ -73,6 +73,9 @@ func (m metric) plus(count uint64, total float64) (sum metric, ok bool) {
 }
 
 // add is a sum that stays at its maximum instead of starting anew.
+// Add returns the sum of two counters, or the largest one if that is too large.
+func Add(a, b uint64) uint64 { return add(a, b) }
+
 func add(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/redact"
+	"xdsrelay/relay/resource"
 )
 
 // Rejections are why clients reject what they were sent, with the keys, versions and resources that
@@ -66,7 +67,6 @@ const (
 	mostReasonCounts    = 50 // keys, versions and nodes of a reason
 	mostReasonResources = 50 // of a reason
 	mostReasonKeys      = 5  // keys of a reason whose resources are looked at
-	shortestNamed       = 4  // a shorter name may be part of any word
 	mostNamesLooked     = 20000
 )
 
@@ -193,7 +193,7 @@ func (l Local) reasonResources(r *Reason, key string, versions map[string]bool, 
 		}
 		named, _ := t.NamesLike(func(name string) bool {
 			*budget--
-			return *budget > 0 && mentions(r.Message, name)
+			return *budget > 0 && resource.Mentions(r.Message, name)
 		}, mostReasonResources)
 		for _, name := range named {
 			r.addResource(ReasonResource{Name: name, Key: key, Named: true, Change: changed[name]})
@@ -204,26 +204,6 @@ func (l Local) reasonResources(r *Reason, key string, versions map[string]bool, 
 		}
 	}
 	r.sortResources()
-}
-
-// mentions reports whether a message contains a name that is not a part of a longer word.
-func mentions(message, name string) bool {
-	if len(name) < shortestNamed {
-		return false
-	}
-	inWord := func(c byte) bool {
-		return c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-	}
-	for rest := 0; ; rest++ {
-		i := strings.Index(message[rest:], name)
-		if i < 0 {
-			return false
-		}
-		rest += i
-		if end := rest + len(name); (rest == 0 || !inWord(message[rest-1])) && (end == len(message) || !inWord(message[end])) {
-			return true
-		}
-	}
 }
 
 func (r *Reason) addResource(one ReasonResource) {

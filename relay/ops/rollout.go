@@ -50,6 +50,8 @@ type RolloutHistory struct {
 	Key       string            `json:"key"`
 	Node      string            `json:"node"`
 	Revisions []RolloutRevision `json:"revisions"`
+	// Decisions are the last ones of the rollout policy and of operators, the newest first.
+	Decisions []RolloutDecision `json:"decisions,omitempty"`
 }
 
 // RolloutRevision is what changed of a key at about one time.
@@ -88,6 +90,12 @@ type RolloutPlan = rollouts.Plan
 
 // RolloutProgress is how far the rollout of a key is.
 type RolloutProgress = rollouts.Status
+
+// RolloutTrouble is which canaries have trouble with a revision.
+type RolloutTrouble = rollouts.Trouble
+
+// RolloutDecision is a decision about a revision.
+type RolloutDecision = rollouts.Decision
 
 // RolloutOrdered is what became of an order about what clients see.
 type RolloutOrdered struct {
@@ -201,8 +209,8 @@ func (l Local) RolloutStatus(key string, orders cache.Orders, control *rollouts.
 	return out, nil
 }
 
-// RolloutHistory returns the revisions of a key.
-func (l Local) RolloutHistory(key string) (RolloutHistory, error) {
+// RolloutHistory returns the revisions of a key, and the decisions about them.
+func (l Local) RolloutHistory(key string, control *rollouts.Controller) (RolloutHistory, error) {
 	out := RolloutHistory{Key: key, Node: l.Node, Revisions: []RolloutRevision{}}
 	g := l.group(key)
 	if g == nil {
@@ -214,6 +222,10 @@ func (l Local) RolloutHistory(key string) (RolloutHistory, error) {
 			one.Types = append(one.Types, RolloutType{ShortName(t.TypeURL), t})
 		}
 		out.Revisions = append(out.Revisions, one)
+	}
+	if s, governed := control.Status(key); governed {
+		slices.Reverse(s.History)
+		out.Decisions = s.History
 	}
 	return out, nil
 }

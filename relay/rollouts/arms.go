@@ -7,20 +7,9 @@ import (
 	"time"
 
 	"xdsrelay/fanout"
+	"xdsrelay/relay/load"
 	"xdsrelay/relay/rollout"
 )
-
-// Rejection is why a canary has rejected a candidate.
-type Rejection struct {
-	// Client is its node id, which is a claim; Type is the type URL.
-	Client string    `json:"client"`
-	Type   string    `json:"type_url"`
-	Reason string    `json:"reason"`
-	At     time.Time `json:"at"`
-}
-
-// maxRejections bounds the rejections that are shown.
-const maxRejections = 10
 
 // arms are the canaries of a revision and their control group, and what has become of them. They are made
 // for each revision.
@@ -39,8 +28,10 @@ type arms struct {
 	accepted          map[rollout.Hash]bool
 	seen              [2]map[rollout.Hash]bool // in the step: canaries, control group
 	lost              [2]map[rollout.Hash]bool // in the step
+	load              [2]fanout.Load           // in the step
 	rejectedBy        map[string]bool          // distinct identities or sources
-	rejections        []Rejection
+	trouble           Trouble                  // names are not looked for, and texts not cut
+	known             int                      // so many rejections of trouble have their names
 	firstRejection    time.Time
 }
 
@@ -53,7 +44,7 @@ func newArms(hash func(fanout.Canary) rollout.Hash, limit int, touched func()) *
 // begin forgets what was counted in the step before. a.mu must be held, or nobody else knows a.
 func (a *arms) begin() {
 	for i := range a.seen {
-		a.seen[i], a.lost[i] = make(map[rollout.Hash]bool), make(map[rollout.Hash]bool)
+		a.seen[i], a.lost[i], a.load[i] = make(map[rollout.Hash]bool), make(map[rollout.Hash]bool), fanout.Load{}
 	}
 }
 
@@ -116,6 +107,11 @@ func (a *arms) notify(e fanout.CanaryEvent) {
 	if e.Arm == fanout.ControlArm {
 		arm = 1
 	}
+	if e.Load != nil {
+		of := &a.load[arm]
+		of.Requests, of.Errors = load.Add(of.Requests, e.Load.Requests), load.Add(of.Errors, e.Load.Errors)
+		return // a canary is looked at each second anyway
+	}
 	note(a.seen[arm], h)
 	switch {
 	case e.Ended && !e.Lost:
@@ -124,6 +120,9 @@ func (a *arms) notify(e fanout.CanaryEvent) {
 		note(a.lost[arm], h)
 		if arm == 0 && !a.final {
 			a.quarantine[h] = true // it gets the stable revision until this one is good
+		}
+		if arm == 0 && len(a.trouble.Lost) < maxTrouble {
+			a.trouble.Lost = append(a.trouble.Lost, Unwell{e.ID, e.Type, e.At})
 		}
 	case e.Exposure == fanout.Rejected:
 		a.rejectLocked(e, h)
@@ -152,8 +151,8 @@ func (a *arms) rejectLocked(e fanout.CanaryEvent, h rollout.Hash) {
 	if a.firstRejection.IsZero() {
 		a.firstRejection = e.At
 	}
-	if len(a.rejections) < maxRejections {
-		a.rejections = append(a.rejections, Rejection{e.ID, e.Type, e.Reason, e.At})
+	if len(a.trouble.Rejections) < maxTrouble {
+		a.trouble.Rejections = append(a.trouble.Rejections, Rejection{Client: e.ID, Type: e.Type, Reason: e.Reason, At: e.At})
 	}
 	if a.limit > 0 && len(a.rejectedBy) >= a.limit {
 		a.braked = true // before anybody has decided
@@ -167,16 +166,6 @@ func (a *arms) quarantined() rollout.Roster {
 	return rollout.RosterOf(slices.Collect(maps.Keys(a.quarantine))...)
 }
 
-// shown are the first rejections, for operators.
-func (a *arms) shown() []Rejection {
-	if a == nil {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.rejections)
-}
-
 // counts are what a verdict is made of, from how the clients of both arms stand now. affected are those that
 // would see the candidate; it is needed if a canary was sent nothing.
 func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected map[rollout.Hash]bool, now time.Time) (c rollout.Counts) {
@@ -187,6 +176,7 @@ func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected 
 	canaries := make(map[rollout.Hash]stand)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.trouble.Unanswered = nil
 	for _, one := range all {
 		h := a.hash(one.Canary)
 		if one.Arm == fanout.ControlArm {
@@ -196,6 +186,9 @@ func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected 
 		}
 		note(a.seen[0], h)
 		late := one.Exposure == fanout.Exposed && !one.Since.IsZero() && within > 0 && now.Sub(one.Since) >= within
+		if late && !a.final && len(a.trouble.Unanswered) < maxTrouble {
+			a.trouble.Unanswered = append(a.trouble.Unanswered, Unwell{one.ID, one.Type, one.Since})
+		}
 		was := canaries[h]
 		canaries[h] = stand{max(was.exposure, one.Exposure), was.late || late}
 	}
@@ -213,6 +206,8 @@ func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected 
 	c.Canary.NACKs = len(a.rejectedBy)
 	c.Canary.Clients, c.Canary.Lost = len(a.seen[0]), len(a.lost[0])
 	c.Control.Clients, c.Control.Lost = len(a.seen[1]), len(a.lost[1])
+	c.Canary.Requests, c.Canary.Errors = a.load[0].Requests, a.load[0].Errors
+	c.Control.Requests, c.Control.Errors = a.load[1].Requests, a.load[1].Errors
 	if c.Final = a.final; c.Final {
 		c.Canary.Late = 0 // one of all clients is always slow
 	}

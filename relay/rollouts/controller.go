@@ -71,6 +71,7 @@ type Controller struct {
 	names   map[aggregation.Key]*key // the same ones
 	budget  rollout.Budget
 	records store
+	counts  counters
 	unsaved bool      // the records have changed since they were written
 	retryAt time.Time // when they are written again after an error; zero: that has not failed
 }
@@ -175,6 +176,7 @@ func (c *Controller) RulesChanged() {
 // detach ends what is shown of a key. Its record stays.
 func (c *Controller) detach(k *key) {
 	k.arms.brake()
+	k.ends(EndedDropped)
 	c.cfg.Clients.Hide(k.group, false)
 	c.budget.GiveBack(k.name())
 	c.record(k)

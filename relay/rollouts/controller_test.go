@@ -54,20 +54,23 @@ func TestRejected(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.fleet.become(rejects, func(c *client) bool { return c.version == "v1" })
-		s.sends("shop", "a=2")
+		s.sends("shop", "a=2", "payments=1", "pay=1")
 		time.Sleep(time.Second)
 		is := s.is("shop", "Held")
 		if with := s.fleet.with(is.Revision); len(with) != 2 {
 			t.Errorf("%q got the revision, expected the scouts", with)
 		}
-		if len(is.Refused) != 1 || is.Refused[0] != is.Revision || is.Waits != "refused" || len(is.Rejections) != 1 || is.Rejections[0].Reason != "cluster a: bad" {
+		if len(is.Refused) != 1 || is.Refused[0] != is.Revision || is.Waits != "refused" || len(is.Rejections) != 1 || !isRejection(&is.Rejections[0]) {
 			t.Errorf("held: %+v", is)
 		}
 		if !slices.Equal(s.fleet.hidden, []bool{false}) {
 			t.Errorf("Hide was called with %v", s.fleet.hidden)
 		}
+		if d := is.History[len(is.History)-1]; d.What != "failed" || len(d.Rejections) != 1 || !isRejection(&d.Rejections[0]) {
+			t.Errorf("the decision: %+v", d)
+		}
 		s.sends("shop", "a=2", "b=1")
-		s.sends("shop", "a=2")
+		s.sends("shop", "a=2", "payments=1", "pay=1")
 		time.Sleep(time.Minute)
 		s.is("shop", "Held")
 		if with := s.fleet.with(is.Revision); len(with) != 2 {
@@ -78,10 +81,15 @@ func TestRejected(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 		s.shows("shop", "3")
-		s.sends("shop", "a=2")
+		s.sends("shop", "a=2", "payments=1", "pay=1")
 		time.Sleep(time.Minute)
 		s.shows("shop", "3")
 	})
+}
+
+// isRejection reports whether a rejection names the client, the reason, and what it mentions.
+func isRejection(r *Rejection) bool {
+	return strings.HasPrefix(r.Client, "client-") && r.Type == clusters.URL && r.Reason == "cluster payments: bad" && slices.Equal(r.Resources, []string{"payments"}) && !r.At.IsZero()
 }
 
 // TestWithdrawn: a control plane that returns to the stable content ends the rollout, whatever its state.
@@ -114,7 +122,7 @@ func TestUnanswered(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		s.is("shop", "Scouting Bake")
 		time.Sleep(3 * time.Second)
-		if is := s.is("shop", "Held"); !strings.Contains(strings.Join(is.Findings, "\n"), "unanswered: fail") {
+		if is := s.is("shop", "Held"); !strings.Contains(strings.Join(is.Findings, "\n"), "unanswered: fail") || len(is.Unanswered) != 1 || is.Unanswered[0].Client == "" {
 			t.Errorf("held: %+v", is)
 		}
 	})
@@ -134,6 +142,9 @@ func TestLost(t *testing.T) {
 		for _, c := range s.fleet.clients {
 			if len(c.got) > 1 {
 				t.Errorf("%s got %q", c.ID, c.got)
+			}
+			if named := slices.ContainsFunc(is.Lost, func(u Unwell) bool { return u.Client == c.ID }); named != (len(c.got) > 0) {
+				t.Errorf("of %s, which got %q, the status says %+v", c.ID, c.got, is.Lost)
 			}
 		}
 	})
@@ -538,8 +549,12 @@ func TestRestart(t *testing.T) {
 			s.sends("shop", "a=3")
 		})
 		time.Sleep(time.Minute)
-		if is := s.is("shop", "Held"); !slices.Equal(is.Refused, held.Refused) {
+		is := s.is("shop", "Held")
+		if !slices.Equal(is.Refused, held.Refused) || len(is.Rejections) == 0 || is.Rejections[0].Client != held.Rejections[0].Client {
 			t.Errorf("%+v", is)
+		}
+		if !slices.ContainsFunc(is.History, func(d Decision) bool { return d.What == "failed" && d.Revision == is.Revision }) {
+			t.Errorf("the history lacks the failure before the restart: %+v", is.History)
 		}
 		s.shows("shop", "2")
 	})
@@ -741,8 +756,9 @@ func TestCanariesLeave(t *testing.T) {
 		s.sends("shop", "a=2")
 		time.Sleep(time.Second)
 		is := s.is("shop", "Stepping Bake")
+		with := s.fleet.with(is.Revision)
 		for _, c := range s.fleet.clients {
-			if len(c.got) > 0 {
+			if slices.Contains(with, c.ID) {
 				s.fleet.disconnect(c, false)
 			}
 		}

@@ -15,6 +15,7 @@
 //   - arms.go: who is a canary, and what becomes of canaries.
 //   - people.go: who may be one.
 //   - orders.go: the orders of operators.
-//   - status.go: what operators see.
+//   - status.go, trouble.go: what operators see.
+//   - stats.go: what is counted.
 //   - records.go: what outlives the process.
 package rollouts

@@ -41,6 +41,9 @@ type key struct {
 	due       time.Time      // when to look again without a reason; zero: never
 	next      reveal
 	history   []Decision // the newest last
+	running   bool       // a rollout that has started has not ended: see stats.go
+
+	pendingSince time.Time // since when something has been pending; zero: nothing is
 }
 
 // reveal is what clients are about to see once the records are written.
@@ -58,11 +61,12 @@ func (c *Controller) newKey(g *cache.Group, rule string, r *Rule) *key {
 	k := &key{c: c, group: g, rule: rule, salt: newSalt()}
 	now := time.Now()
 	if earlier, has := c.records.all.Get(g.Key); has {
-		k.salt, k.state = earlier.Salt, rollout.Restore(earlier.unproven(), r.Policy, now)
+		k.salt, k.history, k.state = earlier.Salt, earlier.History, rollout.Restore(earlier.unproven(), r.Policy, now)
 	} else {
 		k.state = rollout.New(r.Policy)
 	}
 	k.setRule(r)
+	k.running = k.state.IsJudged()
 	// The orders of the cache count. The record may be older.
 	if isFrozen(g) {
 		k.state.Stop(rollout.Frozen, now)
@@ -102,14 +106,31 @@ func (k *key) newArms() *arms {
 // pendingChanged is called after pending changes have become others.
 func (k *key) pendingChanged(now time.Time) {
 	k.group.ReleaseParked()
+	pending := k.group.HasPending()
+	if !pending {
+		k.pendingSince = time.Time{}
+	} else if k.pendingSince.IsZero() {
+		k.pendingSince = now
+	}
 	switch {
-	case k.group.HasPending():
+	case pending:
 		if !k.isDecided() {
 			k.carry(k.state.Changed(now), now)
 		}
 	case k.group.HasAnswered():
-		k.carry(k.state.Withdrawn(now), now)
+		k.withdrawn(now)
 	}
+}
+
+// withdrawn is called when the control plane is back at what all clients have.
+func (k *key) withdrawn(now time.Time) {
+	was := k.state.IsUnderWay()
+	effect := k.state.Withdrawn(now)
+	if was {
+		k.decided("withdrawn", now)
+		k.ends(EndedWithdrawn)
+	}
+	k.carry(effect, now)
 }
 
 // isDecided reports whether what is pending is the revision on its way, or one that is refused: nothing has
@@ -260,11 +281,17 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 			k.c.budget.Passed(&limits, k.name(), now)
 		}
 		k.decided("passed", now)
+		k.c.counts.judges(&v.Verdict)
+		if effect&rollout.Prove != 0 {
+			k.ends(EndedGood)
+		}
 		k.carry(effect, now)
 	case rollout.Fail:
 		k.arms.brake()
 		effect := k.state.Failed(v.Verdict, now)
 		k.decided("failed", now)
+		k.c.counts.judges(&v.Verdict)
+		k.ends(EndedFailed)
 		k.carry(effect, now)
 	}
 }
@@ -339,13 +366,16 @@ func (k *key) cut(now time.Time) bool {
 		return false
 	}
 	if o == nil {
-		k.carry(k.state.Withdrawn(now), now)
+		k.withdrawn(now)
 		return true
 	}
 	d := digestOf(o)
 	is, effect, ok := k.state.Cut(d, now)
 	if !ok {
 		return false
+	}
+	if is != rollout.CutSame {
+		k.ends(EndedSuperseded)
 	}
 	k.carry(effect, now)
 	switch {
@@ -356,6 +386,7 @@ func (k *key) cut(now time.Time) bool {
 		k.arms = k.newArms()
 		k.counts, k.verdict, k.people = rollout.Counts{}, rollout.Verdict{}, people{}
 		if is == rollout.Cut {
+			k.starts()
 			k.decided("started", now)
 		}
 	}

@@ -46,6 +46,15 @@ func (c *Controller) Order(what, name, by, reason string) error {
 	}
 	c.unsaved = true
 	k.decidedBy(what, by, reason, now)
+	switch what {
+	case Abort:
+		k.ends(EndedAborted)
+	case Undo:
+		k.ends(EndedUndone)
+	case Promote:
+		c.counts.skipped++
+		k.ends(EndedSkipped)
+	}
 	k.carry(effect, now)
 	c.reveal(now)
 	k.evaluate(now)

@@ -12,6 +12,8 @@ type Record struct {
 	// Salt decides which clients are canaries first. Each good revision has a new one.
 	Salt string
 	rollout.Record
+	// History are the last decisions, the newest last, at most maxWritten.
+	History []Decision `json:",omitempty"`
 }
 
 // unproven returns the record as it is after a restart: clients have the last known good content, and that
@@ -32,6 +34,9 @@ type Records struct {
 	Keys   map[aggregation.Key]Record `json:"keys,omitempty"`
 	Budget rollout.Budget             `json:"budget,omitzero"`
 }
+
+// maxWritten bounds the decisions in a record: the records of all keys are written together.
+const maxWritten = 5
 
 // maxRecords bounds the keys of which a record is kept while they have no clients.
 const maxRecords = 10_000
@@ -58,7 +63,7 @@ func (s *store) saved(b rollout.Budget) Records {
 
 // record keeps the record of a key.
 func (c *Controller) record(k *key) {
-	r := Record{k.salt, k.state.Saved()}
+	r := Record{k.salt, k.state.Saved(), k.history[max(0, len(k.history)-maxWritten):]}
 	if r.Reached == rollout.Idle && r.Stable.IsZero() && r.Refused == nil {
 		c.records.all.Remove(k.group.Key) // there was no rollout
 		return

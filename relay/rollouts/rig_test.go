@@ -127,7 +127,7 @@ func (f *fleet) answer(c *client, s *shown) {
 		f.notifyLocked(c, fanout.CanaryEvent{Exposure: fanout.Accepted})
 	case rejects:
 		c.exposure = fanout.Rejected
-		f.notifyLocked(c, fanout.CanaryEvent{Exposure: fanout.Rejected, Reason: "cluster a: bad"})
+		f.notifyLocked(c, fanout.CanaryEvent{Exposure: fanout.Rejected, Reason: "cluster payments: bad"})
 	case crashes:
 		f.disconnectLocked(c, true)
 		time.AfterFunc(answerTime, func() { f.connect(c) })
@@ -283,8 +283,8 @@ func (s *stage) newCache() *cache.Cache {
 	s.t.Helper()
 	c, err := cache.New(cache.Config{
 		HistoryBytes: 1 << 20,
-		Run:  func(ctx context.Context, f *cache.Feed) { s.feeds <- f; <-ctx.Done() },
-		Wake: func([]*cache.Subscription) {},
+		Run:          func(ctx context.Context, f *cache.Feed) { s.feeds <- f; <-ctx.Done() },
+		Wake:         func([]*cache.Subscription) {},
 	})
 	if err != nil {
 		s.t.Fatal(err)

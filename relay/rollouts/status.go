@@ -1,6 +1,7 @@
 package rollouts
 
 import (
+	"slices"
 	"time"
 
 	"xdsrelay/relay/aggregation"
@@ -14,7 +15,7 @@ type Decision struct {
 	At       time.Time `json:"at"`
 	Key      string    `json:"key"`
 	Revision string    `json:"revision,omitempty"`
-	// What is started, step, refilled, passed, promoted, failed, refused, or the name of an order.
+	// What is started, step, refilled, passed, promoted, failed, refused, withdrawn, or the name of an order.
 	What string `json:"what"`
 	// State is the state afterwards.
 	State string `json:"state"`
@@ -24,6 +25,8 @@ type Decision struct {
 	// Canaries is how many clients have the revision, of Affected ones.
 	Canaries int `json:"canaries"`
 	Affected int `json:"affected"`
+
+	Trouble
 }
 
 // maxDecisions bounds the decisions that are kept of a key.
@@ -38,7 +41,8 @@ func (k *key) decidedBy(what, by, why string, now time.Time) {
 		Canaries: len(k.state.Run.Canaries.Hashes), Affected: len(k.people.affected),
 	}
 	if what == "failed" {
-		d.Why, d.Canaries = k.state.Why.Reasons(), k.counts.Canary.Clients
+		trouble := k.trouble()
+		d.Why, d.Canaries, d.Trouble = k.state.Why.Reasons(), k.counts.Canary.Clients, trouble.kept()
 	}
 	if len(k.history) >= maxDecisions {
 		k.history = append(k.history[:0:0], k.history[1:]...)
@@ -70,9 +74,11 @@ type Status struct {
 	BakeEnds time.Time     `json:"bake_ends,omitzero"`
 	Canaries int           `json:"canaries"`
 	Affected int           `json:"affected"`
-	// Findings are what each signal says, and Rejections the first of canaries.
-	Findings   []string    `json:"findings,omitempty"`
-	Rejections []Rejection `json:"rejections,omitempty"`
+	// Findings are what each signal says.
+	Findings []string `json:"findings,omitempty"`
+
+	Trouble
+
 	// Tokens are those of the budget that the key holds.
 	Tokens int `json:"tokens,omitempty"`
 	// IsOverdue says that it takes longer than the policy expects.
@@ -130,6 +136,16 @@ func (c *Controller) keyNamed(name string) *key {
 	return c.keys[g]
 }
 
+// troubleBefore is that of the revision in an earlier process.
+func (k *key) troubleBefore() Trouble {
+	for _, d := range slices.Backward(k.history) {
+		if d.What == "failed" && d.Revision == k.state.Run.Revision.String() {
+			return d.Trouble
+		}
+	}
+	return Trouble{}
+}
+
 func (k *key) status(now time.Time) Status {
 	run, policy := &k.state.Run, k.state.Policy()
 	if k.state.IsJudged() && run.Policy != nil {
@@ -150,8 +166,14 @@ func (k *key) status(now time.Time) Status {
 		s.Waits = "records cannot be written"
 	}
 	if k.state.Phase != rollout.Idle && k.state.Phase != rollout.Settling {
-		s.Revision, s.Rejections = run.Revision.String(), k.arms.shown()
-		for _, f := range k.verdict.Findings {
+		s.Revision = run.Revision.String()
+		verdict := &k.verdict
+		if k.arms != nil {
+			s.Trouble = k.trouble()
+		} else if s.Trouble = k.troubleBefore(); k.state.Phase == rollout.Held {
+			verdict = &k.state.Why
+		}
+		for _, f := range verdict.Findings {
 			if f.Outcome != rollout.NotMeasured {
 				s.Findings = append(s.Findings, f.String())
 			}

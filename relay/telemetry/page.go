@@ -60,7 +60,7 @@ func partOf(name string) string {
 var titles = map[string]string{
 	"build": "Build", "cache": "Keys and resources", "config": "Configuration", "directory": "Upstream directories", "downstream": "Clients",
 	"key": "Largest keys", "last_known_good": "Last known good", "memory": "Memory", "redis": "Redis", "rejections": "Rejections",
-	"removal_guard": "Removal guard", "rest": "Polling clients (REST)", "scheduling": "CPU", "tier": "Tier", "tls": "Certificates", "upstream": "Upstreams",
+	"removal_guard": "Removal guard", "rollout": "Rollouts", "rest": "Polling clients (REST)", "scheduling": "CPU", "tier": "Tier", "tls": "Certificates", "upstream": "Upstreams",
 }
 
 // notes are the texts below the tables of some parts.

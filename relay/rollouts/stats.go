@@ -1,0 +1,127 @@
+package rollouts
+
+import (
+	"time"
+
+	"xdsrelay/relay/rollout"
+)
+
+// Ending is how the rollout of a revision has ended.
+type Ending uint8
+
+// The endings.
+const (
+	// EndedGood: it has passed its final bake.
+	EndedGood Ending = iota
+	// EndedFailed: a verdict has failed.
+	EndedFailed
+	// EndedAborted, EndedSkipped and EndedUndone: an operator has aborted it, promoted it without checks,
+	// or returned all clients to the revision before.
+	EndedAborted
+	EndedSkipped
+	EndedUndone
+	// EndedSuperseded: a newer revision has started.
+	EndedSuperseded
+	// EndedWithdrawn: the control plane has returned to the stable content.
+	EndedWithdrawn
+	// EndedDropped: the key has no policy any more, or no clients.
+	EndedDropped
+	endings
+)
+
+var endingNames = [endings]string{"good", "failed", "aborted", "skipped", "undone", "superseded", "withdrawn", "dropped"}
+
+func (e Ending) String() string { return endingNames[e] }
+
+// Judgment is what a signal said when a bake passed or a verdict failed.
+type Judgment struct {
+	Signal  rollout.Signal
+	Outcome rollout.Outcome
+}
+
+// counters are what a controller counts. Controller.mu guards them.
+type counters struct {
+	started, skipped uint64
+	ended            [endings]uint64
+	judged           map[Judgment]uint64
+}
+
+// judges counts what the signals of a verdict say.
+func (c *counters) judges(v *rollout.Verdict) {
+	if c.judged == nil {
+		c.judged = make(map[Judgment]uint64)
+	}
+	for _, f := range v.Findings {
+		c.judged[Judgment{f.Signal, f.Outcome}]++
+	}
+}
+
+// starts counts the start of the rollout of a key.
+func (k *key) starts() {
+	k.running = true
+	k.c.counts.started++
+}
+
+// ends counts the end of the rollout of a key, if there is one.
+func (k *key) ends(as Ending) {
+	if k.running {
+		k.running = false
+		k.c.counts.ended[as]++
+	}
+}
+
+// Stats are what a controller has counted, and how its keys are, all together.
+type Stats struct {
+	// Started are rollouts, and Ended those that have ended, by [Ending]. Skipped are orders to promote
+	// without checks.
+	Started, Skipped uint64
+	Ended            map[Ending]uint64
+	Judged           map[Judgment]uint64
+	// Keys are those with something that not all clients have, or that is not proven, by phase; Waiting
+	// those that wait, by reason.
+	Keys    map[rollout.Phase]int
+	Waiting map[rollout.Reason]int
+	// Exposed is how many clients have revisions as canaries. Overdue are keys whose rollout takes longer
+	// than its policy expects.
+	Exposed, Overdue int
+	// Oldest is since when something of a key has been pending without a pause; zero if nothing is.
+	Oldest time.Time
+	// BreakerOpen says that no rollout starts.
+	BreakerOpen bool
+}
+
+// Stats returns what the controller has counted, and how its keys are.
+func (c *Controller) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Stats{
+		Started: c.counts.started, Skipped: c.counts.skipped, BreakerOpen: c.budget.Open,
+		Ended: make(map[Ending]uint64), Judged: make(map[Judgment]uint64), Keys: make(map[rollout.Phase]int), Waiting: make(map[rollout.Reason]int),
+	}
+	for e, n := range c.counts.ended {
+		s.Ended[Ending(e)] = n
+	}
+	for j, n := range c.counts.judged {
+		s.Judged[j] = n
+	}
+	now := time.Now()
+	for _, k := range c.keys {
+		if k.state.Phase == rollout.Idle {
+			continue
+		}
+		s.Keys[k.state.Phase]++
+		if k.state.Brake == rollout.Open && k.why != rollout.NoReason {
+			s.Waiting[k.why]++
+		}
+		if k.state.IsUnderWay() {
+			s.Exposed += len(k.state.Run.Canaries.Hashes)
+		}
+		if k.state.IsOverdue(now) {
+			s.Overdue++
+		}
+		if at := k.pendingSince; !at.IsZero() && (s.Oldest.IsZero() || at.Before(s.Oldest)) {
+			s.Oldest = at
+		}
+	}
+	return s
+}
