@@ -58,8 +58,10 @@ func (n *Node) observeRollouts(meter metric.Meter) error {
 		for e, count := range s.Ended {
 			o.ObserveInt64(ended, int64(count), by("outcome", e.String()))
 		}
-		for j, count := range s.Judged {
-			o.ObserveInt64(verdicts, int64(count), by("signal", j.Signal.String()), by("outcome", outcomeLabels[j.Outcome]))
+		for signal := rollout.AnswerSignal; signal <= rollout.CheckSignal; signal++ {
+			for outcome, label := range outcomeLabels {
+				o.ObserveInt64(verdicts, int64(s.Judged[rollouts.Judgment{Signal: signal, Outcome: outcome}]), by("signal", signal.String()), by("outcome", label))
+			}
 		}
 		for phase, label := range phaseLabels {
 			o.ObserveInt64(active, int64(s.Keys[phase]), by("state", label))

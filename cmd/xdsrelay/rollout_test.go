@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/ops"
-	"xdsrelay/relay/resource"
 	"xdsrelay/relay/rollouts"
 )
 
@@ -15,9 +14,9 @@ import (
 func TestRolloutTrouble(t *testing.T) {
 	now := time.Now()
 	trouble := ops.RolloutTrouble{
-		Rejections: []rollouts.Rejection{{Client: "envoy-17\x1b[2J", Type: resource.ClusterURL, Reason: "Unknown field\nof payments", Resources: []string{"payments"}, At: now}},
-		Lost:       []rollouts.Unwell{{Client: "envoy-3", At: now.Add(-time.Minute)}, {Client: "envoy-4", Type: resource.RouteURL, At: now.Add(-time.Minute)}},
-		Unanswered: []rollouts.Unwell{{Client: "envoy-5", Type: resource.ListenerURL, At: now.Add(-time.Hour)}},
+		Rejections: []rollouts.Rejection{{Client: "envoy-17\x1b[2J", Type: "type.googleapis.com/envoy.config.cluster.v3.Cluster", Reason: "Unknown field\nof payments", Resources: []string{"payments"}, At: now}},
+		Lost:       []rollouts.Unwell{{Client: "envoy-3", At: now.Add(-time.Minute)}, {Client: "envoy-4", Type: "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", At: now.Add(-time.Minute)}},
+		Unanswered: []rollouts.Unwell{{Client: "envoy-5", Type: "type.googleapis.com/envoy.config.listener.v3.Listener", At: now.Add(-time.Hour)}},
 	}
 	want := []string{"CDS payments: Unknown field", "envoy-3, ", "after it had accepted", "envoy-4, ", "before it answered RDS", "envoy-5, to LDS sent"}
 	var status, history strings.Builder

@@ -154,7 +154,7 @@ type RolloutErrors struct {
 	AboveControl rollout.Share `yaml:"above_control"`
 	// The number of requests that the load reports of each group must have before they
 	// are compared. Without so many, errors are not measured and fail nothing.
-	Requests uint64 `yaml:"requests"`
+	Requests int `yaml:"requests"`
 }
 
 // defaultRollout has no policies.
@@ -182,7 +182,7 @@ func presetPolicy(name string) RolloutPolicy {
 		Scouts: RolloutScouts(from.Scouts), FinalBake: from.Final, OnFail: RolloutOnFail(from.OnFail),
 		Newer: RolloutNewer(from.Newer), Longest: from.Longest,
 		Canaries: RolloutCanaries{Match: from.Canaries.Match, Spread: from.Canaries.Spread, Never: from.Canaries.Never, Small: from.Canaries.Small},
-		FailIf:   RolloutFailIf{from.FailIf.NACKs, RolloutUnanswered(from.FailIf.Unanswered), RolloutLost(from.FailIf.Lost), RolloutErrors(from.FailIf.Errors)},
+		FailIf:   RolloutFailIf{from.FailIf.NACKs, RolloutUnanswered(from.FailIf.Unanswered), RolloutLost(from.FailIf.Lost), RolloutErrors{from.FailIf.Errors.AboveControl, int(from.FailIf.Errors.Requests)}},
 	}
 	if p.Scouts.By == rollout.SoftwareVersion {
 		p.Scouts.By = ""
@@ -201,7 +201,7 @@ func (p *RolloutPolicy) policy() *rollout.Policy {
 		Scouts: rollout.ScoutsOf{By: cmp.Or(p.Scouts.By, rollout.SoftwareVersion), Most: p.Scouts.Most},
 		Final:  p.FinalBake, OnFail: rollout.OnFail(p.OnFail), Newer: rollout.Newer(p.Newer), Longest: p.Longest,
 		Canaries: rollout.Canaries{Match: p.Canaries.Match, Spread: p.Canaries.Spread, Never: p.Canaries.Never, Small: p.Canaries.Small},
-		FailIf:   rollout.FailIf{NACKs: p.FailIf.NACKs, Unanswered: rollout.Unanswered(p.FailIf.Unanswered), Lost: rollout.Lost(p.FailIf.Lost), Errors: rollout.Errors(p.FailIf.Errors)},
+		FailIf:   rollout.FailIf{NACKs: p.FailIf.NACKs, Unanswered: rollout.Unanswered(p.FailIf.Unanswered), Lost: rollout.Lost(p.FailIf.Lost), Errors: rollout.Errors{AboveControl: p.FailIf.Errors.AboveControl, Requests: uint64(max(p.FailIf.Errors.Requests, 0))}},
 		Upstream: rollout.Upstream{Answer: rollout.AtOnce},
 	}
 	for _, s := range p.Steps {

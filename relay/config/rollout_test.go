@@ -51,7 +51,7 @@ rollout:
       steps: [{share: 12.5%}, {share: 50%, bake: 1m, approve: true}]
       final_bake: 1h
       canaries: {match: node.cluster != "x", spread: "", never: has(node.metadata.pinned), small: 5}
-      fail_if: {nacks: 2, lost: {clients: 0}}
+      fail_if: {nacks: 2, lost: {clients: 0}, errors: {above_control: 2%}}
       on_fail: hold
       newer: wait
       longest: 3h
@@ -63,7 +63,7 @@ rollout:
 		Settle: rollout.Settle{Quiet: time.Second, Max: 2 * time.Second}, Scouts: rollout.ScoutsOf{By: "node.user_agent_name", Most: 3},
 		Steps: []rollout.Step{{Share: 0.125, Bake: 5 * time.Minute}, {Share: 0.5, Bake: time.Minute, Approve: true}}, Final: time.Hour,
 		Canaries: rollout.Canaries{Match: `node.cluster != "x"`, Never: "has(node.metadata.pinned)", Small: 5},
-		FailIf:   rollout.FailIf{NACKs: 2, Unanswered: rollout.Unanswered{Clients: 1, Within: 10 * time.Second}, Lost: rollout.Lost{TimesControl: 3}},
+		FailIf:   rollout.FailIf{NACKs: 2, Unanswered: rollout.Unanswered{Clients: 1, Within: 10 * time.Second}, Lost: rollout.Lost{TimesControl: 3}, Errors: rollout.Errors{AboveControl: 0.02, Requests: 500}},
 		OnFail:   rollout.HoldThere, Newer: rollout.AfterThis, Longest: 3 * time.Hour, Upstream: rollout.Upstream{Answer: rollout.AtOnce},
 	}
 	if got := all.Policy("web"); !reflect.DeepEqual(got, want) {
@@ -77,7 +77,7 @@ rollout:
 	}
 	// A preset has its own values, but for what no key of the configuration sets.
 	standard := rollout.Preset(rollout.Standard)
-	standard.FailIf.Errors, standard.Upstream = rollout.Errors{}, rollout.Upstream{Answer: rollout.AtOnce}
+	standard.Upstream = rollout.Upstream{Answer: rollout.AtOnce}
 	if got := all.Policy("preset"); !reflect.DeepEqual(got, standard) {
 		t.Errorf("standard is\n%+v, expected\n%+v", got, standard)
 	}

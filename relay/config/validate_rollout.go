@@ -50,6 +50,9 @@ func (d *decoder) checkRollout(cfg *Config) {
 				d.wrong(path+"."+problem.Field, "%s", problem.Message)
 			}
 		}
+		if n := p.FailIf.Errors.Requests; n < 0 {
+			d.wrong(path+".fail_if.errors.requests", "is %d, expected 0 or more requests", n)
+		}
 		_, mistakes := policy.Compile(env)
 		for _, m := range mistakes {
 			d.misruled(path+"."+m.Field, &aggregation.CompileError{Source: m.Source, Line: m.Line, Column: m.Column, Message: m.Message})
