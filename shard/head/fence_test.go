@@ -180,11 +180,11 @@ func TestOneKeyIsRefused(t *testing.T) {
 	n := newNode(t, "a", s, soon, never)
 	server.Do("SET", name(s, "bad"), "no hash")
 	bad, good := n.key("bad"), n.key("good")
-	bad.apply("1")
 	bad.own()
+	bad.apply("1")
 	xdstest.Eventually(t, "a claim to fail", func() bool { return n.metric("xdsrelay.tier.head.claims", "failed") > 0 })
-	good.apply("1")
 	good.own()
+	good.apply("1")
 	storedSoon(s, good)
 	good.apply("2")
 	storedSoon(s, good)
@@ -223,8 +223,8 @@ func TestNumbersOfNobody(t *testing.T) {
 	for _, number := range []string{"9007199254740991", "9007199254740993", "18446744073709551615", "99999999999999999999999", "1e300", "inf", "nan", "-1", "x"} {
 		spoil(number, number)
 		k := n.key(number)
-		k.apply("1")
 		k.own()
+		k.apply("1")
 		h := storedSoon(s, k)
 		if h.Epoch >= maxNumber {
 			t.Errorf("%s: claimed in epoch %d", number, h.Epoch)

@@ -57,3 +57,32 @@ func TestFlushedBeforeTheOriginSpeaks(t *testing.T) {
 		})
 	}
 }
+
+// TestFlushedBeforeAnIdleNodeOwns: a node that did not follow a key becomes its owner after Redis has lost
+// the tier head, while the control plane has not answered it yet. Its content may be old, so it writes
+// no head of it: nodes with newer content would take that for a newer state (K12).
+func TestFlushedBeforeAnIdleNodeOwns(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		wait := 5 * time.Second
+		cfg := Config{Wait: wait}
+		current := b.node("a", cfg).key("k")
+		stop := current.own()
+		current.apply("2")
+		b.wait(time.Minute)
+		stop()
+		b.Flush()
+		idle := b.node("b", cfg).key("k")
+		idle.apply("1")
+		idle.own()
+		b.wait(wait - time.Second)
+		s := b.open()
+		if now, there := stored(t, s, "k").heads[clusters.URL]; there || current.edition().Behind {
+			t.Errorf("before its control plane has answered, Redis has %+v, and the node with newer content is behind: %t", now, current.edition().Behind)
+		}
+		idle.apply("3")
+		b.wait(time.Second)
+		if now := stored(t, s, "k").heads[clusters.URL]; !now.holds(idle.edition()) || !current.edition().Behind {
+			t.Errorf("then Redis has %+v, expected the head of %+v; the other node is behind: %t", now, idle.edition(), current.edition().Behind)
+		}
+	})
+}

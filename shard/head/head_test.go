@@ -94,7 +94,9 @@ func TestDue(t *testing.T) {
 		after      time.Duration
 		generation uint64 // of the head to write; 0: none
 	}{
-		"the first head":                       {nil, at(1, answers), 0, 1},
+		"the first head":                       {nil, at(1, answers+1), 0, 1},
+		"none, and perhaps old content":        {nil, at(1, answers), 0, 0},
+		"none, and the time is over":           {nil, at(1, answers), 2 * time.Second, 1},
 		"nothing is known of the type":         {nil, at(0, 0), never, 0},
 		"the same as before":                   {of(at(1, 0), 3, 7), at(1, answers), 0, 7},
 		"older than before, perhaps":           {of(at(2, 0), 3, 7), at(1, answers), 0, 0},

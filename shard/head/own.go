@@ -72,7 +72,7 @@ func (o *owned) noteMissing(k keyState) {
 }
 
 // due returns the heads to write for tables in these states. wait bounds how long a head of another
-// node is kept although this node has other content.
+// node is kept, or none is written, although this node has other content.
 func (o *owned) due(editions []cache.TableDigest, owner string, wait time.Duration, now time.Time) map[string]Head {
 	var heads map[string]Head
 	o.deferred = false
@@ -91,9 +91,9 @@ func (o *owned) due(editions []cache.TableDigest, owner string, wait time.Durati
 			continue
 		case !e.Known && !ours:
 			continue
-		case !ours && last.Generation > 0 && !same && e.Updates == o.answers[url] && now.Before(o.since.Add(wait)):
-			// The previous owner had other content, and the control plane has not answered since:
-			// this node may have even older content.
+		case !ours && !same && e.Updates == o.answers[url] && now.Before(o.since.Add(wait)):
+			// The control plane has not answered since, and the previous owner had other content, or
+			// Redis has lost the head of it: this node may have even older content.
 			o.deferred = true
 			continue
 		}
