@@ -120,9 +120,12 @@ func TestClocksInARun(t *testing.T) {
 func TestJudgeWoken(t *testing.T) {
 	for name, test := range map[string]struct {
 		slept, later time.Duration
+		stalled      string // the node whose connection to the control plane is
 		wrong        int
 	}{
 		"just now":                    {slept: 10 * time.Second, wrong: 1},
+		"its own stream has stalled":  {slept: 10 * time.Second, stalled: "n0", wrong: 1},
+		"that of the owner, perhaps":  {slept: 10 * time.Second, stalled: "n1"},
 		"it has had the time":         {slept: 10 * time.Second, later: time.Second},
 		"it was stopped for a moment": {slept: time.Second},
 		"the process is a new one":    {slept: -10 * time.Second},
@@ -139,6 +142,9 @@ func TestJudgeWoken(t *testing.T) {
 					n.replaced()
 				}
 				n.resume(1)
+				if test.stalled != "" {
+					j.world.trouble(2, trouble{originHost, test.stalled, xdstest.Way{Stalled: true}})
+				}
 				connects := opened("c", "n0")
 				connects.At = j.world.to.Since()
 				c.observe(&connects)
