@@ -28,7 +28,6 @@ type clock struct {
 	runs    chan struct{} // closed when it runs again; nil while it runs
 	since   time.Time     // when it was stopped
 	woke    time.Time     // when it last ran again after it was stopped for long; zero for never
-	slept   time.Time     // since when it had been stopped then
 }
 
 // now is the time of day. A process that is stopped waits in it: so it does not notice that time
@@ -71,11 +70,11 @@ func (c *clock) isAhead() time.Duration {
 	return c.ahead
 }
 
-// lastSleep is when the process was last stopped for long, and when it ran again; zero for never.
-func (c *clock) lastSleep() (slept, woke time.Time) {
+// lastWoke is when the process last ran again after it was stopped for long; zero for never.
+func (c *clock) lastWoke() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.slept, c.woke
+	return c.woke
 }
 
 // stop stops the process for an event.
@@ -111,7 +110,7 @@ func (c *clock) runLocked() {
 		close(c.runs)
 		c.runs = nil
 		if time.Since(c.since) > noticedAfter {
-			c.woke, c.slept = time.Now(), c.since
+			c.woke = time.Now()
 		}
 	}
 }
@@ -198,34 +197,10 @@ type clocks struct {
 	asked time.Time
 	// opened is when clients last connected, to whichever node.
 	opened map[string]time.Time
-	// streams are when those of the control plane began, and answers what it last sent on each.
-	streams map[int]time.Time
-	answers map[answerID]time.Time
-}
-
-// answerID is a type of a key on a stream of the control plane.
-type answerID struct {
-	stream       int
-	key, typeURL string
 }
 
 func newClocks(w *World) *clocks {
-	return &clocks{world: w, opened: make(map[string]time.Time), streams: make(map[int]time.Time), answers: make(map[answerID]time.Time)}
-}
-
-// answered reports whether the control plane may have sent a node something while it was stopped,
-// which has arrived: the node takes that for an answer, and so does not wait for others, though it
-// may be old by then.
-func (c *clocks) answered(n *node, key, typeURL string, slept, woke time.Time) bool {
-	if c.world.network.stalls(originHost, n.name) {
-		return false
-	}
-	for id, at := range c.answers {
-		if id.key == key && id.typeURL == typeURL && c.streams[id.stream].Before(woke) && !at.Before(slept) && at.Before(woke) {
-			return true
-		}
-	}
-	return false
+	return &clocks{world: w, opened: make(map[string]time.Time)}
 }
 
 func (c *clocks) turned() { c.ever, c.since = true, time.Now() }
@@ -245,20 +220,15 @@ const noticedAfter = 3 * time.Second
 // (K12). The owner of the key, which answers it, may have older content; see [judge.misled].
 func (c *clocks) observe(e *record.Event) []check.Contradiction {
 	j, at := c.world.judge, time.Now().Add(e.At-c.world.to.Since())
-	switch e.Kind {
-	case record.ClientOpen:
+	if e.Kind == record.ClientOpen {
 		c.opened[e.Client] = at
-	case record.OriginOpen:
-		c.streams[e.Stream] = at
-	case record.OriginSent:
-		c.answers[answerID{e.Stream, e.Key, e.Type}] = at
 	}
 	v, n := j.clients[e.Client], c.world.node(e.Node)
 	if e.Kind != record.ClientGot || v == nil || n == nil {
 		return nil
 	}
-	slept, woke := n.clock.lastSleep()
-	if woke.IsZero() || at.Sub(woke) >= config.Default().Cache.ConfirmTimeout || c.opened[e.Client].Before(woke) || c.answered(n, v.client.Key, e.Type, slept, woke) {
+	woke := n.clock.lastWoke()
+	if woke.IsZero() || at.Sub(woke) >= config.Default().Cache.ConfirmTimeout || c.opened[e.Client].Before(woke) {
 		return nil
 	}
 	states := make(map[string]int)

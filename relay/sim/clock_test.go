@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"xdsrelay/relay"
-	"xdsrelay/relay/robust/record"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -157,52 +156,6 @@ func TestJudgeWoken(t *testing.T) {
 					t.Errorf("the same content: %v", found)
 				}
 				if found := c.observe(&older); len(found) != test.wrong {
-					t.Errorf("older content: %v, expected %d", found, test.wrong)
-				}
-			})
-		})
-	}
-}
-
-// TestJudgeWokenByAnOldAnswer: what the control plane sent to a process while it was stopped, and that
-// has arrived, is an answer to it; what is still on its way is none.
-func TestJudgeWokenByAnOldAnswer(t *testing.T) {
-	for name, test := range map[string]struct {
-		sent    time.Duration // after the process was stopped; below zero for before
-		stalled bool
-		wrong   int
-	}{
-		"it has arrived":     {sent: time.Second},
-		"it is on its way":   {sent: time.Second, stalled: true, wrong: 1},
-		"it was sent before": {sent: -time.Second, wrong: 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				j, observe := forged(t, false)
-				c := newClocks(j.world)
-				now := func(e record.Event) *record.Event {
-					e.At = j.world.to.Since()
-					return &e
-				}
-				observe(has(1, "a"), has(2, "a"), came("c"), opened("c", "n1"), got("c", 2, "a"))
-				c.observe(now(record.Event{Kind: record.OriginOpen, Stream: 1, Key: "k"}))
-				sent := now(record.Event{Kind: record.OriginSent, Stream: 1, Key: "k", Type: xdstest.ClusterType})
-				sent.At += 2*time.Second + test.sent
-				n := &j.world.nodes[0].clock
-				time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
-				n.stop(1)
-				time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
-				n.resume(1)
-				c.observe(sent)
-				if test.stalled {
-					j.world.trouble(1, trouble{originHost, "n0", xdstest.Way{Stalled: true}})
-				}
-				connects := now(opened("c", "n0"))
-				c.observe(connects)
-				observe(*connects)
-				older := now(got("c", 1, "a"))
-				older.Node = "n0"
-				if found := c.observe(older); len(found) != test.wrong {
 					t.Errorf("older content: %v, expected %d", found, test.wrong)
 				}
 			})
