@@ -39,6 +39,7 @@ type peering struct {
 	// Fixed after construction.
 	node string // the node's name
 	key  aggregation.Key
+	rule string // the aggregation rule of the key; empty if it knows none
 	leg  int // the upstream stream whose server is reported; -1 for none
 
 	// Guarded by the stream's mu.
@@ -79,6 +80,9 @@ func peeringOf(call transport.Call, c *cache.Cache) (*peering, error) {
 		return nil, status.Errorf(codes.InvalidArgument, "the metadata %s has %d bytes, expected an aggregation key of 1 to %d", resource.PeerKeyHeader, len(key), aggregation.MaxKeyLen)
 	}
 	p := &peering{node: first(resource.PeerNodeHeader), key: aggregation.Key(key), leg: -1, edits: make(map[*typeState]uint64), errored: make(map[*typeState]*cache.SharedErrors)}
+	if rule := first(resource.PeerRuleHeader); len(rule) <= aggregation.MaxKeyLen {
+		p.rule = rule
+	}
 	if c != nil {
 		p.leg = c.StreamNamed(first(resource.PeerLegHeader))
 	}
@@ -94,6 +98,9 @@ func (s *stream) identifyPeer(raw []byte) error {
 	i := identityOf(raw)
 	s.node, s.nodeID, s.cluster = i.node, i.id, i.cluster
 	g := s.srv.cfg.Cache.JoinPeer(s.tier.key, &node)
+	if s.tier.rule != "" && s.srv.cfg.Keyed != nil {
+		s.srv.cfg.Keyed(g, s.tier.rule)
+	}
 	s.mu.Lock()
 	s.group = g
 	s.mu.Unlock()
@@ -189,6 +196,17 @@ func (s *Server) PeerStreams() []StreamInfo {
 		out = append(out, st.info())
 	}
 	return out
+}
+
+// PeerNodes returns the names of the nodes that get keys from this one, by key.
+func (s *Server) PeerNodes() map[string][]string {
+	all := make(map[string][]string)
+	for _, st := range s.peersNow() {
+		if key := string(st.tier.key); !slices.Contains(all[key], st.tier.node) {
+			all[key] = append(all[key], st.tier.node)
+		}
+	}
+	return all
 }
 
 // peersNow returns the open streams of other nodes.

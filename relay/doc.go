@@ -67,14 +67,16 @@
 //	               heads (listen, check, write), and for each subscription to hints the receiver
 //	               and one that adds what is newly wanted; the balancer, limits, rechecks,
 //	               certificates, reload, the comparison of nodes, the watch for nodes
-//	               that drain, samples, the rollouts of all keys (see [Node.Run])
+//	               that drain, samples, the rollouts of all keys (see [Node.Run]); in a tier two more
+//	               for these, which write records and talk to other nodes
 //	per key        the receiver and the runner of its stream. In a tier also its keeper and the
 //	               search for content that it lacks. Tier heads and the last known good state have
 //	               none: the writer of all heads has a queue, and the keeper of last known good
 //	               state a timer, with one goroutine for each of the keys that it writes at a
 //	               time. One ends these for a key whose source changes, for a second at most
 //	per origin     one that watches each server's connection
-//	per node       one that asks another node whether it is there, while a key is followed there
+//	per node       one that asks another node whether it is there, while a key is followed there,
+//	               and one while a message about rollouts is under way
 //	per client     grpc-go's handler, which only receives. One more while a send could block
 //	               (call.sendSlowly, in fanout/grpcgo); none while the stream is idle
 //	per connection grpc-go's reader and writer

@@ -54,7 +54,7 @@ func redisPage(t *testing.T) (names []redisName, acl string) {
 		}
 		names = append(names, row)
 	}
-	if len(names) != 8 || acl == "" {
+	if len(names) != 10 || acl == "" {
 		t.Fatalf("docs/operate/redis.md has %d names and the line %q: has the form changed?", len(names), acl)
 	}
 	return names, acl
@@ -87,6 +87,9 @@ func TestRedisPage(t *testing.T) {
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = "redis://relay:relay-word@"+redis.Addr(), xdstest.Patience
 		cfg.Tier.Peer.Address, cfg.Tier.Peer.TokenFile = "127.0.0.1:0", tokenFile(t)
 		cfg.LastKnownGood.Store = config.StoreRedis
+		for i := range cfg.Aggregation.Rules {
+			cfg.Aggregation.Rules[i].Rollout = "quick"
+		}
 		return startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	}
 	client := func(n running, id string) {
@@ -100,6 +103,7 @@ func TestRedisPage(t *testing.T) {
 	a, b := node("a"), node("b")
 	client(a, "first")
 	client(b, "second")
+	origin.Set("red", xdstest.Cluster("c", 2*time.Second)) // a rollout
 	kinds := func() map[string]bool {
 		found := make(map[string]bool)
 		for _, key := range redisKeys(redis) {
@@ -111,7 +115,7 @@ func TestRedisPage(t *testing.T) {
 		}
 		return found
 	}
-	xdstest.Eventually(t, "all names to be in Redis", func() bool { return len(kinds()) == 5 })
+	xdstest.Eventually(t, "all names to be in Redis", func() bool { return len(kinds()) == 7 })
 	records, _ := redis.Do("HVALS", "xdsrelay:{members}").([]any)
 	for _, r := range records {
 		if !strings.Contains(fmt.Sprint(r), `"stamps":true`) {

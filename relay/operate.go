@@ -44,6 +44,7 @@ func (n *Node) operate() {
 	n.answerTerms()
 	n.add(part{run: n.watchAgreement})
 	n.answerVisits()
+	n.answerRollouts()
 	n.followTraces()
 	n.tier.Handle(askRelease, func(ctx context.Context, q url.Values) (any, error) {
 		if err := n.trustsOrders(ctx); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +19,8 @@ import (
 	"xdsrelay/shard/lastgood"
 )
 
-// rolloutOrders are the orders of operators about what clients see. They hold on this node alone, so a node
-// of a tier takes none: other nodes would change their clients all the same.
+// rolloutOrders are the orders of operators about what clients see. In a tier, the owner of a key carries
+// them out, if the key has a rollout policy: those about other keys would hold on one node alone.
 type rolloutOrders struct {
 	node *Node
 	// load and save keep the orders beyond a restart; nil without a last known good directory.
@@ -64,21 +65,27 @@ func (n *Node) inTier() bool { return n.links != nil || n.store != nil }
 
 // showRollout are the questions and orders of operators.
 func (n *Node) showRollout() ops.ShowRollout {
-	local := n.own()
 	return ops.ShowRollout{
-		Status: func(key string) (ops.Rollout, error) {
-			return local.RolloutStatus(key, n.cache.Orders(), n.control.Load())
-		},
-		History: func(key string) (ops.RolloutHistory, error) { return local.RolloutHistory(key, n.control.Load()) },
-		Diff:    local.RolloutDiff, Order: n.rollouts.order, Plan: n.rolloutPlan,
+		Status: n.statusOfAll, History: showOf[ops.RolloutHistory](n, shownHistory), Diff: showOf[ops.RolloutDiff](n, shownDiff),
+		Order: n.rollouts.order, Plan: showOf[ops.RolloutPlan](n, shownPlan),
 	}
 }
 
 // order carries out an order. The error says why nothing was changed.
-func (r *rolloutOrders) order(_ context.Context, o ops.RolloutOrder) (done ops.RolloutOrdered, err error) {
+func (r *rolloutOrders) order(ctx context.Context, o ops.RolloutOrder) (done ops.RolloutOrdered, err error) {
+	done, asked, err := askOwner[ops.RolloutOrdered](ctx, r.node, rolloutOrdered, o.Key, url.Values{paramWhat: {o.Do}, ops.ParamReason: {o.Reason}, paramBy: {o.By}})
+	if asked {
+		return done, err
+	}
+	return r.orderHere(o)
+}
+
+// orderHere carries out an order on this node.
+func (r *rolloutOrders) orderHere(o ops.RolloutOrder) (done ops.RolloutOrdered, err error) {
 	n := r.node
 	done = ops.RolloutOrdered{Order: o.Do, Node: n.name, Key: o.Key}
-	if n.inTier() {
+	control := n.control.Load()
+	if n.inTier() && !(control.Has(o.Key) || o.Do == ops.OrderResume && o.Key == "" && n.store != nil) {
 		return done, ops.ErrRolloutTier
 	}
 	r.mu.Lock()
@@ -89,13 +96,12 @@ func (r *rolloutOrders) order(_ context.Context, o ops.RolloutOrder) (done ops.R
 	if o.Key != "" && n.cache.GroupOf(key) == nil && (!held || o.Do == ops.OrderUndo) {
 		return done, ops.ErrUnknownKey
 	}
-	control := n.control.Load()
 	switch {
 	case o.Do == ops.OrderResume && o.Key == "":
 		if !control.ResumeAll() {
 			return done, errors.New("the breaker is not open: rollouts start by themselves; to resume a paused one, name its key")
 		}
-	case o.Do == ops.OrderUndo && control.Has(o.Key), slices.Contains(policyOrders, o.Do):
+	case n.inTier(), o.Do == ops.OrderUndo && control.Has(o.Key), slices.Contains(policyOrders, o.Do):
 		if err = control.Order(o.Do, o.Key, o.By, o.Reason); err == nil {
 			n.part(logs.Node).Warn("order about a rollout", "order", o.Do, "key", redact.Short(o.Key, maxOrderText), "reason", redact.Short(o.Reason, maxOrderText), "identity", redact.Short(o.By, maxOrderText))
 		}
@@ -130,8 +136,8 @@ func (r *rolloutOrders) order(_ context.Context, o ops.RolloutOrder) (done ops.R
 	return done, nil
 }
 
-// rolloutPlan is who would be the canaries of a key. Without a policy, all changes pass at once.
-func (n *Node) rolloutPlan(key string) (ops.RolloutPlan, error) {
+// planHere is who would be the canaries of a key. Without a policy, all changes pass at once.
+func (n *Node) planHere(key string) (ops.RolloutPlan, error) {
 	if n.cache.GroupOf(aggregation.Key(key)) == nil {
 		return ops.RolloutPlan{}, ops.ErrUnknownKey
 	}

@@ -24,7 +24,9 @@ func (n *Node) buildControl() error {
 		Clients: n.fanout, Total: n.fanout.Count, Group: func(key aggregation.Key) *cache.Group { return n.cache.GroupOf(key) },
 		Decided: n.rolloutDecided, Logger: n.part(logs.Node),
 	}
-	if n.records.load != nil {
+	if cfg.Tier = n.rolloutTier(); cfg.Tier != nil {
+		cfg.Total = n.clientsOfAll
+	} else if n.records.load != nil {
 		text, err := n.records.load()
 		if err != nil {
 			return err
@@ -71,6 +73,7 @@ func (n *Node) rolloutRule(name string) rollouts.Rule {
 
 // keyed is called when a client of a rule has joined a key.
 func (n *Node) keyed(g *cache.Group, rule string) {
+	g.SetRule(rule)
 	if n.policies.Load().Len() > 0 {
 		n.control.Load().Attach(g, rule)
 	}

@@ -40,11 +40,7 @@ func stage(t *testing.T, variant config.Variant, clients int, edit func(*config.
 	cfg := s.config
 	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{s.origin.Addr()}, variant
 	cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, t.TempDir(), 100*time.Millisecond
-	policy := config.DefaultRolloutPolicy()
-	policy.Name = "mine"
-	policy.Settle = config.RolloutSettle{Quiet: 100 * time.Millisecond, Max: time.Second}
-	policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Second}}
-	policy.FinalBake, policy.Canaries.Small, policy.Canaries.Spread = time.Second, 0, ""
+	policy := quickPolicy()
 	if edit != nil {
 		edit(&policy)
 	}
@@ -57,6 +53,16 @@ func stage(t *testing.T, variant config.Variant, clients int, edit func(*config.
 	}
 	s.all("the first configuration", s.has("a"))
 	return s
+}
+
+// quickPolicy is a policy "mine" with one step, of a half.
+func quickPolicy() config.RolloutPolicy {
+	policy := config.DefaultRolloutPolicy()
+	policy.Name = "mine"
+	policy.Settle = config.RolloutSettle{Quiet: 100 * time.Millisecond, Max: time.Second}
+	policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Second}}
+	policy.FinalBake, policy.Canaries.Small, policy.Canaries.Spread = time.Second, 0, ""
+	return policy
 }
 
 // revision is the configuration that routes to a cluster.
@@ -132,6 +138,11 @@ func (s *staged) status() ops.RolloutProgress {
 
 func (s *staged) waitState(state string) (is ops.RolloutProgress) {
 	s.t.Helper()
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("the last state: %+v", is)
+		}
+	}()
 	xdstest.Eventually(s.t, "the state is "+state, func() bool {
 		is = s.status()
 		return is.State == state

@@ -52,6 +52,7 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 	n.add(part{stop: n.members.Close})
 	cfg.Members = n.members
 	n.addHeads(&cfg)
+	n.addRollouts(&cfg)
 	if err := n.addLastGood(&cfg); err != nil {
 		return err
 	}

@@ -64,6 +64,8 @@ type Status struct {
 	// Sharded is true if the node also subscribes to hints about tier heads on the sharded channels
 	// of a Redis cluster. Earlier versions do not.
 	Sharded bool `json:"sharded,omitempty"`
+	// Rollouts is true if the node carries out rollouts. Earlier versions do not.
+	Rollouts bool `json:"rollouts,omitempty"`
 }
 
 // IsAddress reports whether an address is host:port: gRPC would also accept the path of a socket or

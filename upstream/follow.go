@@ -34,7 +34,11 @@ func (c *ControlPlane) Follow(ctx context.Context, f *cache.Feed, how Following)
 	defer c.keys.Add(-1)
 	r := newRunner(c, f)
 	r.following = &how
-	r.run(c.withKey(metadata.AppendToOutgoingContext(ctx, resource.PeerLegHeader, how.Leg), string(f.Key())))
+	ctx = metadata.AppendToOutgoingContext(ctx, resource.PeerLegHeader, how.Leg)
+	if rule := f.Group().Rule(); rule != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, resource.PeerRuleHeader, rule)
+	}
+	r.run(c.withKey(ctx, string(f.Key())))
 }
 
 // withKey adds headers for a stream to another node: the key and the name of this node.

@@ -204,34 +204,47 @@ func (o *Overlay) Bytes() (n int64) {
 // Candidate returns the overlay as what canaries are shown, with a name for it.
 func (o *Overlay) Candidate(revision string) *Candidate {
 	views := make(map[*Table]*View)
+	for t, one := range o.views() {
+		if v := t.NewView(one.replace, one.origin); v != nil {
+			views[t] = v
+		}
+	}
+	return NewCandidate(revision, views)
+}
+
+// overlayView is what an overlay replaces in a table.
+type overlayView struct {
+	replace map[string]Replacement
+	origin  Stamp
+}
+
+func (o *Overlay) views() map[*Table]overlayView {
+	views := make(map[*Table]overlayView)
 	for rest := o.parts; len(rest) > 0; {
 		t := rest[0].table
 		n := 1
 		for n < len(rest) && rest[n].table == t {
 			n++
 		}
-		replace := make(map[string]Replacement)
+		one := overlayView{replace: make(map[string]Replacement)}
 		for i := range rest[:n] {
 			p := &rest[i]
 			t.mu.RLock()
 			wild := p.by == t.demand.Wildcard().Stream()
 			t.mu.RUnlock()
 			for name, c := range p.changes {
-				if _, twice := replace[name]; !twice || c.Sent != nil {
-					replace[name] = Replacement{Resource: c.Sent, Member: c.Sent != nil && wild}
+				if _, twice := one.replace[name]; !twice || c.Sent != nil {
+					one.replace[name] = Replacement{Resource: c.Sent, Member: c.Sent != nil && wild}
 				}
 			}
 		}
-		var origin Stamp
 		if n == 1 { // the content of several streams has no version of a control plane
-			origin = Stamp{Digest: rest[0].digest, Live: rest[0].live, Version: rest[0].sent.version, System: rest[0].sent.system}
+			one.origin = Stamp{Digest: rest[0].digest, Live: rest[0].live, Version: rest[0].sent.version, System: rest[0].sent.system}
 		}
-		if v := t.NewView(replace, origin); v != nil {
-			views[t] = v
-		}
+		views[t] = one
 		rest = rest[n:]
 	}
-	return NewCandidate(revision, views)
+	return views
 }
 
 // Promote makes an overlay of the key what all clients see: one update of each type, in the order E1.

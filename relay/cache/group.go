@@ -42,6 +42,8 @@ type Group struct {
 
 	recorded atomic.Uint64 // updates so far; see Past.Number
 
+	rule atomic.Pointer[string] // see Rule
+
 	// Atomic; replaced with mu held.
 	listeners atomic.Pointer[[]*listener] // see OnChange; nil: no listeners
 

@@ -124,7 +124,7 @@ func TestRolloutDefaults(t *testing.T) {
 	}
 	for _, p := range rollout.Presets() {
 		c := presetPolicy(p.Name)
-		if problems, warnings := c.policy().Validate(&rollout.World{LastGood: true, Alone: true}); len(problems)+len(warnings) > 0 {
+		if problems, warnings := c.policy().Validate(&rollout.World{LastGood: true, Agrees: true}); len(problems)+len(warnings) > 0 {
 			t.Errorf("%s: %v, %v", p.Name, problems, warnings)
 		}
 	}

@@ -110,7 +110,7 @@ func (c *Config) policyNames() (names []string) {
 
 // rolloutWorld is what policies depend on. Their expressions are checked separately.
 func (c *Config) rolloutWorld() *rollout.World {
-	return &rollout.World{LastGood: c.LastKnownGood.Store != StoreNone, Alone: !c.Tier.On()}
+	return &rollout.World{LastGood: c.LastKnownGood.Store != StoreNone, Agrees: !c.Tier.On() || c.Tier.Redis.URL != ""}
 }
 
 // rolloutWarnings are the risks of the policies that rules use, and the notes about what passes at once.

@@ -140,7 +140,7 @@ const ParamReason = "reason"
 const maxReason = 500
 
 // ErrRolloutTier refuses orders about what clients see in a tier.
-var ErrRolloutTier = errors.New("this node belongs to a tier (tier.redis or tier.nodes), and an order would hold on this node alone: orders about rollouts work on a node without a tier only; nothing was changed")
+var ErrRolloutTier = errors.New("this node belongs to a tier (tier.redis or tier.nodes), and an order would hold on this node alone: in a tier, orders about rollouts work for keys with a rollout policy and clients; nothing was changed")
 
 // Check returns what is wrong with an order.
 func (o *RolloutOrder) Check(all bool) error {
@@ -207,6 +207,27 @@ func (l Local) RolloutStatus(key string, orders cache.Orders, control *rollouts.
 		return out, ErrUnknownKey
 	}
 	return out, nil
+}
+
+// MergeRollouts makes one status of those of all nodes: of each key what the node says that decides about
+// it.
+func MergeRollouts(node string, all []Rollout) Rollout {
+	out := Rollout{Node: node, Keys: []RolloutKey{}}
+	for _, one := range all {
+		if one.All != nil {
+			out.All = one.All
+		}
+		for _, k := range one.Keys {
+			at, has := slices.BinarySearchFunc(out.Keys, k, func(a, b RolloutKey) int { return strings.Compare(a.Key, b.Key) })
+			switch decides := k.Rollout != nil && k.Rollout.Role == rollouts.Deciding.String(); {
+			case !has:
+				out.Keys = slices.Insert(out.Keys, at, k)
+			case decides:
+				out.Keys[at] = k
+			}
+		}
+	}
+	return out
 }
 
 // RolloutHistory returns the revisions of a key, and the decisions about them.

@@ -17,6 +17,9 @@ const (
 	PeerLegHeader = "xdsrelay-leg-bin"
 	// PeerNodeHeader is the name of the requesting node, unescaped.
 	PeerNodeHeader = "xdsrelay-node-bin"
+	// PeerRuleHeader is the name of the aggregation rule of the key, unescaped; it is absent if the node
+	// knows none.
+	PeerRuleHeader = "xdsrelay-rule-bin"
 )
 
 // PeerMark is the additional content of a response between nodes.

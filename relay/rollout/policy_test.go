@@ -18,7 +18,7 @@ func world(t *testing.T) *World {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &World{Env: env, LastGood: true, Alone: true}
+	return &World{Env: env, LastGood: true, Agrees: true}
 }
 
 // TestPresets holds that presets have no mistake, and what they gate.
@@ -57,7 +57,7 @@ func TestValidate(t *testing.T) {
 		{func(p *Policy, _ *World) { p.Newer = "x" }, `newer: is "x", expected restart, wait`},
 		{func(p *Policy, _ *World) { p.Upstream.Answer = "x" }, `upstream.answer: is "x", expected scouts, stored`},
 		{func(_ *Policy, w *World) { w.LastGood = false }, "mode: is automatic without last_known_good.store"},
-		{func(_ *Policy, w *World) { w.Alone = false }, "mode: is automatic in a tier"},
+		{func(_ *Policy, w *World) { w.Agrees = false }, "mode: is automatic in a tier without Redis"},
 		{func(p *Policy, _ *World) { p.Types = nil }, "types: is empty, expected some of LDS"},
 		{func(p *Policy, _ *World) { p.Types[1] = "EDS" }, "types[1]: is EDS, which cannot be gated: endpoints always pass"},
 		{func(p *Policy, _ *World) { p.Types[0] = resource.LbEndpointURL }, "types[0]: is " + resource.LbEndpointURL + ", which cannot be gated"},

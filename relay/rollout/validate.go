@@ -22,8 +22,8 @@ type World struct {
 	Env *aggregation.Env
 	// LastGood says that last known good is stored.
 	LastGood bool
-	// Alone says that there is one node: those of a tier cannot agree on who gets a revision yet.
-	Alone bool
+	// Agrees says that the nodes can agree on who gets a revision: there is one, or they share a Redis.
+	Agrees bool
 }
 
 // check collects problems.
@@ -47,8 +47,8 @@ func (p *Policy) Validate(w *World) (problems, warnings []Problem) {
 	if p.Mode.Holds() && !w.LastGood {
 		c.wrong("mode", "is %s without last_known_good.store, so a restart would release what is held; set last_known_good.store to directory", p.Mode)
 	}
-	if p.Mode.Holds() && !w.Alone {
-		c.wrong("mode", "is %s in a tier (tier.redis or tier.nodes), whose nodes cannot agree on who gets a revision in this version; expected off", p.Mode)
+	if p.Mode.Holds() && !w.Agrees {
+		c.wrong("mode", "is %s in a tier without Redis (tier.nodes), whose nodes cannot agree on who gets a revision; expected off, or tier.redis", p.Mode)
 	}
 	p.checkTimes(&c)
 	p.checkSteps(&c)

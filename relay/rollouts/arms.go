@@ -167,37 +167,36 @@ func (a *arms) quarantined() rollout.Roster {
 }
 
 // counts are what a verdict is made of, from how the clients of both arms stand now. affected are those that
-// would see the candidate; it is needed if a canary was sent nothing.
-func (a *arms) counts(all []fanout.CanaryStatus, within time.Duration, affected map[rollout.Hash]bool, now time.Time) (c rollout.Counts) {
+// would see the candidate; it is needed if a canary of this node was sent nothing.
+func (a *arms) counts(all []standing, within time.Duration, affected map[rollout.Hash]bool) (c rollout.Counts) {
 	type stand struct {
-		exposure fanout.Exposure
-		late     bool
+		exposure         fanout.Exposure
+		late, unaffected bool
 	}
 	canaries := make(map[rollout.Hash]stand)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.trouble.Unanswered = nil
 	for _, one := range all {
-		h := a.hash(one.Canary)
-		if one.Arm == fanout.ControlArm {
-			note(a.seen[1], h)
+		if one.Control {
+			note(a.seen[1], one.Hash)
 			c.Control.Present++
 			continue
 		}
-		note(a.seen[0], h)
-		late := one.Exposure == fanout.Exposed && !one.Since.IsZero() && within > 0 && now.Sub(one.Since) >= within
+		note(a.seen[0], one.Hash)
+		late := one.Exposure == fanout.Exposed && within > 0 && one.Waits >= within
 		if late && !a.final && len(a.trouble.Unanswered) < maxTrouble {
-			a.trouble.Unanswered = append(a.trouble.Unanswered, Unwell{one.ID, one.Type, one.Since})
+			a.trouble.Unanswered = append(a.trouble.Unanswered, Unwell{one.Client, one.Type, one.Since})
 		}
-		was := canaries[h]
-		canaries[h] = stand{max(was.exposure, one.Exposure), was.late || late}
+		was := canaries[one.Hash]
+		canaries[one.Hash] = stand{max(was.exposure, one.Exposure), was.late || late, was.unaffected || one.Unaffected}
 	}
 	for h, one := range canaries {
 		c.Canary.Present++
 		switch {
 		case one.late:
 			c.Canary.Late++
-		case one.exposure == fanout.Accepted, one.exposure == fanout.NotExposed && (a.final || a.accepted[h] || !affected[h]):
+		case one.exposure == fanout.Accepted, one.exposure == fanout.NotExposed && (a.final || a.accepted[h] || one.unaffected || !affected[h]):
 			c.Canary.Answered++
 		case one.exposure == fanout.Rejected:
 			c.Canary.Rejected++

@@ -50,8 +50,11 @@ type Config struct {
 	Total   func() int
 	// Group returns the group of a key; nil if it has none. Required.
 	Group func(aggregation.Key) *cache.Group
-	// Save writes the records, before any client sees more. Nil: they end with the process.
+	// Save writes the records, before any client sees more. Nil: they end with the process. In a tier,
+	// the ledger has them.
 	Save func(Records) error
+	// Tier is how the nodes of a tier agree. Nil: this node decides alone.
+	Tier *Tier
 	// Decided is called with each decision. It must not block, nor call the controller. Nil: no call.
 	Decided func(Decision)
 	// Logger logs what goes wrong. Required.
@@ -72,6 +75,7 @@ type Controller struct {
 	budget  rollout.Budget
 	records store
 	counts  counters
+	tier    tierState
 	unsaved bool      // the records have changed since they were written
 	retryAt time.Time // when they are written again after an error; zero: that has not failed
 }
@@ -123,7 +127,7 @@ func (i *inbox) take() (changed, touched map[*cache.Group]bool) {
 
 // New returns a controller with the records of an earlier process.
 func New(cfg Config, earlier Records) *Controller {
-	c := &Controller{cfg: cfg, keys: make(map[*cache.Group]*key), names: make(map[aggregation.Key]*key), inbox: inbox{wake: make(chan struct{}, 1)}}
+	c := &Controller{cfg: cfg, keys: make(map[*cache.Group]*key), names: make(map[aggregation.Key]*key), inbox: inbox{wake: make(chan struct{}, 1)}, tier: newTierState()}
 	c.records.load(earlier)
 	c.budget = earlier.Budget
 	return c
@@ -148,7 +152,9 @@ func (c *Controller) Attach(g *cache.Group, rule string) {
 		c.detach(ended) // its record is that of the new one
 	}
 	k := c.newKey(g, rule, &r)
-	c.keys[g], c.names[g.Key] = k, k
+	if c.keys[g], c.names[g.Key] = k, k; c.cfg.Tier != nil {
+		c.joinLocked(k)
+	}
 	c.known.Store(g, nil)
 	g.Govern(k.governor())
 	c.inbox.touch(g)
@@ -178,7 +184,7 @@ func (c *Controller) detach(k *key) {
 	k.arms.brake()
 	k.ends(EndedDropped)
 	c.cfg.Clients.Hide(k.group, false)
-	c.budget.GiveBack(k.name())
+	k.givesBack()
 	c.record(k)
 	c.unsaved = true
 	delete(c.keys, k.group)
@@ -195,6 +201,12 @@ const (
 
 // Run carries out rollouts until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
+	if c.cfg.Tier != nil {
+		var work sync.WaitGroup
+		defer work.Wait()
+		work.Go(func() { c.agree(ctx) })
+		work.Go(func() { c.exchange(ctx) })
+	}
 	timer := time.NewTimer(sweep)
 	defer timer.Stop()
 	swept := time.Now()
@@ -242,14 +254,24 @@ func (c *Controller) turn(now time.Time) (next time.Time) {
 		touched = with(touched, g)
 	}
 	for g, k := range c.keys {
-		if touched[g] || !k.due.IsZero() && !now.Before(k.due) {
+		switch {
+		case k.role == Following:
+			if touched[g] {
+				c.tier.reports(k)
+			}
+			if !k.due.IsZero() && !now.Before(k.due) {
+				k.settle(now)
+				c.tier.reports(k)
+			}
+		case touched[g] || !k.due.IsZero() && !now.Before(k.due):
 			k.evaluate(now)
 		}
 		if k.state.IsUnderWay() {
-			c.budget.Renew(k.name(), now)
+			k.renews(now)
 		}
 	}
 	c.reveal(now)
+	c.tier.wakeIfDue(c.keys)
 	for _, k := range c.keys {
 		if !k.due.IsZero() && (next.IsZero() || k.due.Before(next)) {
 			next = k.due
@@ -275,7 +297,7 @@ func (c *Controller) reveal(now time.Time) {
 	for range maxActs {
 		written, again := c.save(now), false
 		for _, k := range c.keys {
-			if k.reveals(written) {
+			if k.reveals(written && !k.isUnwritten()) {
 				again = true
 				k.reveal(now)
 				k.evaluate(now)
@@ -290,7 +312,7 @@ func (c *Controller) reveal(now time.Time) {
 // save writes the records if they have changed. It returns false if that is not possible: then no client
 // may see more.
 func (c *Controller) save(now time.Time) bool {
-	if !c.unsaved || c.cfg.Save == nil {
+	if !c.unsaved || c.cfg.Save == nil || c.cfg.Tier != nil {
 		c.unsaved = false
 		return true
 	}

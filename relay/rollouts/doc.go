@@ -2,7 +2,8 @@
 // policy, shows them to canaries, observes these, and promotes or takes back what they were shown. Package
 // rollout decides; package cache has what is pending and what clients see; package fanout shows.
 //
-// A [Controller] has one goroutine, [Controller.Run]. The cache says which keys have changed, and the
+// A [Controller] has one goroutine, [Controller.Run], and two more in a tier: one calls Redis, the other
+// nodes, both without a lock. The cache says which keys have changed, and the
 // clients how they take a candidate; both only note that and wake the goroutine. It asks each such key
 // what is next, does it, and writes the records before any client sees more. What narrows is done at once.
 //
@@ -18,4 +19,6 @@
 //   - status.go, trouble.go: what operators see.
 //   - stats.go: what is counted.
 //   - records.go: what outlives the process.
+//   - tier.go: the record of a key and the budget in a tier, and which node decides.
+//   - exchange.go: what nodes tell each other.
 package rollouts

@@ -44,6 +44,9 @@ type key struct {
 	running   bool       // a rollout that has started has not ended: see stats.go
 
 	pendingSince time.Time // since when something has been pending; zero: nothing is
+
+	role Role
+	keyInTier
 }
 
 // reveal is what clients are about to see once the records are written.
@@ -60,14 +63,14 @@ const (
 func (c *Controller) newKey(g *cache.Group, rule string, r *Rule) *key {
 	k := &key{c: c, group: g, rule: rule, salt: newSalt()}
 	now := time.Now()
-	if earlier, has := c.records.all.Get(g.Key); has {
+	if earlier, has := c.records.all.Get(g.Key); has && c.cfg.Tier == nil {
 		k.salt, k.history, k.state = earlier.Salt, earlier.History, rollout.Restore(earlier.unproven(), r.Policy, now)
 	} else {
 		k.state = rollout.New(r.Policy)
 	}
 	k.setRule(r)
 	k.running = k.state.IsJudged()
-	// The orders of the cache count. The record may be older.
+	// The orders of the cache count. The record may be older. In a tier, the record has the orders.
 	if isFrozen(g) {
 		k.state.Stop(rollout.Frozen, now)
 	} else {
@@ -99,8 +102,7 @@ func (k *key) governor() *cache.Governor {
 func (k *key) newArms() *arms {
 	policy := k.state.Run.Policy
 	g, salt := k.group, k.salt // the salt of this revision
-	hash := func(c fanout.Canary) rollout.Hash { return rollout.HashOf(salt, string(g.Key), c.ID, c.Identity) }
-	return newArms(hash, policy.FailIf.NACKs, func() { k.c.inbox.touch(g) })
+	return newArms(hashFor(salt, string(g.Key)), policy.FailIf.NACKs, func() { k.c.inbox.touch(g) })
 }
 
 // pendingChanged is called after pending changes have become others.
@@ -113,6 +115,9 @@ func (k *key) pendingChanged(now time.Time) {
 		k.pendingSince = now
 	}
 	switch {
+	case k.role != Deciding:
+	case k.isKnown():
+		k.group.Promote(k.group.CutOverlay(), cache.CausePromoted)
 	case pending:
 		if !k.isDecided() {
 			k.carry(k.state.Changed(now), now)
@@ -148,6 +153,10 @@ func (k *key) isDecided() bool {
 // evaluate does what is next until the key waits for something.
 func (k *key) evaluate(now time.Time) {
 	for range maxActs {
+		if k.role != Deciding {
+			k.due = time.Time{} // another node decides, or the record is read first
+			return
+		}
 		v := k.view(now)
 		d := k.state.Next(&v, now)
 		if k.next != nothing && d.Act != rollout.Fail {
@@ -187,6 +196,12 @@ func (k *key) view(now time.Time) rollout.View {
 	if k.state.IsJudged() && k.arms != nil && k.state.Run.Written > 0 {
 		k.count(now)
 		v.Present, v.Verdict = k.counts.Canary.Present, k.verdict
+		if k.awaitsReports(now) {
+			v.Present = max(1, v.Present)
+			if v.Verdict.Outcome == rollout.Passes {
+				v.Verdict.Outcome = rollout.NotEnough
+			}
+		}
 	}
 	switch k.state.Need {
 	case rollout.Tokens, rollout.Write:
@@ -205,6 +220,9 @@ func (k *key) view(now time.Time) rollout.View {
 
 // take asks the budget for the clients of the step.
 func (k *key) take(now time.Time) (rollout.Grant, int) {
+	if k.c.cfg.Tier != nil {
+		return k.ask(budgetOp{what: takes, count: k.wanted(), starts: k.state.Phase == rollout.Scouting})
+	}
 	limits := k.c.cfg.Limits()
 	return k.c.budget.Take(&limits, k.name(), k.wanted(), k.state.Phase == rollout.Scouting, k.c.cfg.Total(), now)
 }
@@ -225,7 +243,9 @@ func (k *key) count(now time.Time) {
 	if k.candidate != nil && slices.ContainsFunc(all, isUntouched) {
 		affected = k.peopleOf().affected // before the arms are locked, for which streams wait
 	}
-	k.counts = k.arms.counts(all, policy.FailIf.Unanswered.Within, affected, now)
+	stands := append(standings(all, k.arms.hash, now), k.standingsElsewhere()...)
+	k.counts = k.arms.counts(stands, policy.FailIf.Unanswered.Within, affected)
+	k.addLoads(&k.counts)
 	if k.counts.Final {
 		run := &k.state.Run
 		k.counts.Control = run.Baseline.Scaled(run.BaselineOver, policy.Final)
@@ -237,7 +257,8 @@ func (k *key) count(now time.Time) {
 		k.state.LostCanary(h)
 	}
 	if len(k.state.Lost.Hashes) > before {
-		k.c.unsaved = true // a restart gives none of them the revision again
+		k.changed() // a restart gives none of them the revision again
+		k.publishes()
 	}
 }
 
@@ -277,8 +298,8 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 	case rollout.Pass:
 		first := k.state.IsFirstBake()
 		effect := k.state.Passed(now)
-		if limits := k.c.cfg.Limits(); first {
-			k.c.budget.Passed(&limits, k.name(), now)
+		if first {
+			k.budgetChanges(budgetOp{what: passes}, now)
 		}
 		k.decided("passed", now)
 		k.c.counts.judges(&v.Verdict)
@@ -316,7 +337,16 @@ func (k *key) chosen(canaries, control rollout.Roster, now time.Time) {
 }
 
 // widens makes clients see more once the records are written.
-func (k *key) widens(to reveal) { k.next, k.c.unsaved = to, true }
+func (k *key) widens(to reveal) {
+	k.next = to
+	k.changed()
+}
+
+// changed says that the record is to be written.
+func (k *key) changed() {
+	k.c.unsaved = true
+	k.edits++
+}
 
 // reveals reports whether clients may see now what was decided. written says that the records have it.
 func (k *key) reveals(written bool) bool {
@@ -333,8 +363,10 @@ func (k *key) reveals(written bool) bool {
 func (k *key) reveal(now time.Time) {
 	is := k.next
 	k.next = nothing
+	k.publishes()
 	switch {
 	case is == theStep && k.candidate != nil && k.state.IsUnderWay():
+		k.stepDoc = k.doc
 		k.arms.step(k.state.Run.Written, k.state.Run.Canaries, k.state.Run.Control, k.state.Lost)
 		k.c.cfg.Clients.Show(k.group, k.candidate, k.arms.of, k.arms.notify)
 	case is == thePromotion, is == byOrder:
@@ -385,6 +417,8 @@ func (k *key) cut(now time.Time) bool {
 		k.overlay, k.candidate = o, o.Candidate(d.String())
 		k.arms = k.newArms()
 		k.counts, k.verdict, k.people = rollout.Counts{}, rollout.Verdict{}, people{}
+		k.cutAt, k.shared = now, nil
+		k.publishes()
 		if is == rollout.Cut {
 			k.starts()
 			k.decided("started", now)
@@ -406,13 +440,13 @@ func digestOf(o *cache.Overlay) rollout.Digest {
 
 // carry carries out the effects of a transition.
 func (k *key) carry(e rollout.Effect, now time.Time) {
-	limits := k.c.cfg.Limits()
+	k.publishes()
 	switch {
 	case e&rollout.Report != 0:
-		k.c.budget.Failed(&limits, k.name(), now)
-		k.c.unsaved = true
+		k.budgetChanges(budgetOp{what: fails}, now)
+		k.changed()
 	case !k.state.IsUnderWay():
-		k.c.budget.GiveBack(k.name())
+		k.givesBack()
 	}
 	if e&rollout.Rollback != 0 {
 		k.next = nothing
@@ -436,7 +470,7 @@ func (k *key) carry(e rollout.Effect, now time.Time) {
 	}
 	if e&rollout.Prove != 0 {
 		k.salt = newSalt()
-		k.c.unsaved = true
+		k.changed()
 		k.group.Touch() // it may become last known good now
 		if e&rollout.Promote == 0 {
 			k.c.cfg.Clients.Hide(k.group, true)
@@ -444,7 +478,7 @@ func (k *key) carry(e rollout.Effect, now time.Time) {
 		}
 	}
 	if e&rollout.Refuse != 0 {
-		k.c.unsaved = true
+		k.changed()
 	}
 	if k.state.Newer || k.state.Need == rollout.Quiet {
 		k.due = now // the time of the cut is found out

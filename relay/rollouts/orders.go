@@ -24,6 +24,10 @@ const (
 // ErrNoPolicy refuses orders about keys whose changes pass at once.
 var ErrNoPolicy = errors.New("the key has no rollout policy (aggregation.rules[].rollout), or no clients")
 
+// ErrNotDeciding refuses orders on a node that does not decide about the key: another one owns it, or the
+// record of the key has not been read yet.
+var ErrNotDeciding = errors.New("this node does not decide about the key yet: it does not own it, or cannot read the record of the key in Redis")
+
 // Has reports whether a key has a policy, and clients.
 func (c *Controller) Has(name string) bool {
 	c.mu.Lock()
@@ -36,15 +40,18 @@ func (c *Controller) Order(what, name, by, reason string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.keyNamed(name)
-	if k == nil {
+	switch {
+	case k == nil:
 		return ErrNoPolicy
+	case k.role != Deciding:
+		return ErrNotDeciding
 	}
 	now := time.Now()
 	effect, err := k.order(what, rollout.Order{By: by, Why: reason, At: now}, now)
 	if err != nil {
 		return err
 	}
-	c.unsaved = true
+	k.changed()
 	k.decidedBy(what, by, reason, now)
 	switch what {
 	case Abort:
@@ -91,12 +98,13 @@ func (k *key) order(what string, o rollout.Order, now time.Time) (rollout.Effect
 	return 0, fmt.Errorf("%q is no order about a rollout", what)
 }
 
-// ResumeAll closes the breaker, so that rollouts may start again. It reports whether it was open.
+// ResumeAll closes the breaker, so that rollouts may start again. It reports whether it was open; in a tier,
+// whether it may have been.
 func (c *Controller) ResumeAll() (was bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was = c.budget.Open
-	c.budget.Reset()
+	was = c.budget.Open || c.cfg.Tier != nil
+	c.budgetChanges(budgetOp{what: resets}, time.Now())
 	c.unsaved = true
 	for g := range c.keys {
 		c.inbox.touch(g)
@@ -122,7 +130,7 @@ func (c *Controller) SetFrozen(by, reason string) {
 		default:
 			continue
 		}
-		c.unsaved = true
+		k.changed()
 		c.inbox.change(g)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/rollout"
 )
 
@@ -20,25 +21,45 @@ type people struct {
 	eligible []person // by hash
 }
 
-// peopleOf returns the clients of a key that would see its candidate. Streams of one client count once.
+// peopleOf returns the clients of a key that would see its candidate, of all nodes. Streams of one client
+// count once. As long as another node has not said which of its clients would, nobody is eligible.
 func (k *key) peopleOf() people {
 	p := people{affected: make(map[rollout.Hash]bool)}
-	for _, a := range k.c.cfg.Clients.Affected(k.group, k.candidate) {
-		h := k.hash(a.Canary)
-		if p.affected[h] {
+	add := func(one Person) {
+		if p.affected[one.Hash] {
+			return
+		}
+		p.affected[one.Hash] = true
+		if one.Eligible && !k.state.Lost.Has(one.Hash) {
+			p.eligible = append(p.eligible, person{one.Hash, Traits{Eligible: true, Group: one.Group, Version: one.Version}})
+		}
+	}
+	for _, one := range k.peopleHere(k.candidate, k.hash) {
+		add(one)
+	}
+	if !k.addElsewhere(add) {
+		p.eligible = nil
+	}
+	slices.SortFunc(p.eligible, func(a, b person) int { return cmp.Compare(a.hash, b.hash) })
+	return p
+}
+
+// peopleHere returns the clients of this node that would see a candidate, each once.
+func (k *key) peopleHere(candidate *cache.Candidate, hash func(fanout.Canary) rollout.Hash) (all []Person) {
+	seen := make(map[rollout.Hash]bool)
+	for _, a := range k.c.cfg.Clients.Affected(k.group, candidate) {
+		h := hash(a.Canary)
+		if seen[h] {
 			continue
 		}
-		p.affected[h] = true
+		seen[h] = true
 		traits := Traits{Eligible: true}
 		if k.traits != nil {
 			traits = k.traits(&a)
 		}
-		if traits.Eligible && !k.state.Lost.Has(h) {
-			p.eligible = append(p.eligible, person{h, traits})
-		}
+		all = append(all, Person{h, traits.Eligible, traits.Group, traits.Version})
 	}
-	slices.SortFunc(p.eligible, func(a, b person) int { return cmp.Compare(a.hash, b.hash) })
-	return p
+	return all
 }
 
 // scouts are one client for each software version, at most so many.

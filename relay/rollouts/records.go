@@ -61,9 +61,14 @@ func (s *store) saved(b rollout.Budget) Records {
 	return r
 }
 
+// saved returns the record of a key.
+func (k *key) saved() Record {
+	return Record{k.salt, k.state.Saved(), k.history[max(0, len(k.history)-maxWritten):]}
+}
+
 // record keeps the record of a key.
 func (c *Controller) record(k *key) {
-	r := Record{k.salt, k.state.Saved(), k.history[max(0, len(k.history)-maxWritten):]}
+	r := k.saved()
 	if r.Reached == rollout.Idle && r.Stable.IsZero() && r.Refused == nil {
 		c.records.all.Remove(k.group.Key) // there was no rollout
 		return

@@ -55,7 +55,9 @@ func (k *key) decidedBy(what, by, why string, now time.Time) {
 
 // Status is how far a key is.
 type Status struct {
-	Key    string `json:"key"`
+	Key string `json:"key"`
+	// Role is what the node does: it decides, or follows the one that does.
+	Role   string `json:"role"`
 	Policy string `json:"policy"`
 	Mode   string `json:"mode"`
 	// State is the phase and what it needs next, and Waits why nothing is done; empty if something is.
@@ -125,7 +127,7 @@ func (c *Controller) IsUnproven(g *cache.Group, t *resource.Type) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.keys[g]
-	return k != nil && k.types[t.URL] && k.state.Phase == rollout.Proving
+	return k != nil && k.types[t.URL] && k.isUnproven()
 }
 
 func (c *Controller) keyNamed(name string) *key {
@@ -152,7 +154,7 @@ func (k *key) status(now time.Time) Status {
 		policy = run.Policy
 	}
 	s := Status{
-		Key: k.name(), Policy: policy.Name, Mode: string(policy.Mode), State: k.state.State.String(), Waits: k.why.String(),
+		Key: k.name(), Role: k.role.String(), Policy: policy.Name, Mode: string(policy.Mode), State: k.state.State.String(), Waits: k.why.String(),
 		Stable: k.state.Stable.String(), Good: k.state.Good.String(), Canaries: len(run.Canaries.Hashes), Affected: len(k.people.affected),
 		Tokens: k.c.budget.Held[k.name()].Count, IsOverdue: k.state.IsOverdue(now), History: append([]Decision(nil), k.history...),
 	}
@@ -190,6 +192,12 @@ func (k *key) status(now time.Time) Status {
 	}
 	if k.state.Phase == rollout.Idle {
 		s.Waits = ""
+	}
+	if k.role != Deciding {
+		s.State = k.role.String()
+		if f := k.follows; f != nil {
+			s.Revision, s.Canaries = f.m.Revision, len(f.m.Canaries.Hashes)
+		}
 	}
 	return s
 }

@@ -194,6 +194,7 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) }, feed: f,
 		follow: func(ctx context.Context, k *keeper, p *peer) {
 			k.shareRemoved(ctx, p)
+			f.Follows()
 			p.follow(ctx, f, k)
 		},
 	}

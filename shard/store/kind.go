@@ -18,6 +18,10 @@ const (
 	LastGoodMarks
 	// LastGoodRecord is a string: the last known good record of a key and a type.
 	LastGoodRecord
+	// RolloutRecord is a hash: what was decided about the newest revision of a key.
+	RolloutRecord
+	// RolloutBudget is a hash: which keys may show revisions that are not proven to how many clients.
+	RolloutBudget
 
 	kinds // the number of kinds
 )
@@ -32,12 +36,13 @@ func Kinds() (all []Kind) {
 
 // label returns the part of a name after the tag.
 func (k Kind) label() string {
-	return [kinds]string{TierHead: "head", LastGoodMarks: "good", LastGoodRecord: "good"}[k]
+	return [kinds]string{TierHead: "head", LastGoodMarks: "good", LastGoodRecord: "good", RolloutRecord: "rollout", RolloutBudget: "budget"}[k]
 }
 
 func (k Kind) String() string {
 	return [kinds]string{
 		MemberRecords: "members", TierHead: "tier heads of a key", HeadStamps: "stamps of tier heads", LastGoodMarks: "marks of last known good records", LastGoodRecord: "last known good record",
+		RolloutRecord: "rollout record of a key", RolloutBudget: "budget of rollouts",
 	}[k]
 }
 

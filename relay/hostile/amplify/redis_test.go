@@ -122,6 +122,7 @@ type vault struct {
 	head, header string
 	channel      string // that the node listens to for hints about the key
 	record       []byte // before it is compressed
+	rollout      string // the record of a rollout
 }
 
 // startVault starts a Redis, and a node by itself in a tier.
@@ -164,6 +165,10 @@ func (v *vault) takeSamples(t *testing.T) {
 		}
 		return v.channel != ""
 	})
+	xdstest.Eventually(t, "the node to write the record of rollouts of the key", func() bool {
+		v.rollout, _ = v.redis.Do("HGET", v.store.Name(store.RolloutRecord, fleetKey), "text").(string)
+		return v.rollout != ""
+	})
 	name := v.store.Name(store.LastGoodRecord, fleetKey, content.ClusterURL)
 	xdstest.Eventually(t, "the node to keep a record of the key", func() bool {
 		kept, err := v.store.Get(ctx, name)
@@ -183,6 +188,7 @@ func (v *vault) redisRows(t *testing.T, all bool) (rows []row) {
 	t.Helper()
 	values := map[store.Kind]func(*testing.T, bool) []row{
 		store.TierHead: v.headRows, store.HeadStamps: v.stampRows, store.LastGoodMarks: v.markRows, store.LastGoodRecord: v.recordRows,
+		store.RolloutRecord: v.rolloutRows, store.RolloutBudget: v.budgetRows,
 		store.MemberRecords: v.memberRows, // the last, since they change who owns a key
 	}
 	hints := map[store.Channel]func(*testing.T, bool) []row{store.HeadHints: v.headHintRows, store.MemberHints: v.memberHintRows}

@@ -1,0 +1,491 @@
+package rollouts
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/rollout"
+)
+
+// Exchange is what nodes say to each other about rollouts. Each message is how something is, not how it has
+// changed: one that is lost is made good by the next.
+type Exchange struct {
+	// From is the name of the sender.
+	From string `json:"from"`
+	// Shown are keys about which the sender decides, and Reports are about keys of the receiver.
+	Shown   []Shown  `json:"shown,omitempty"`
+	Reports []Report `json:"reports,omitempty"`
+}
+
+// As is what the clients of a key are shown.
+type As uint8
+
+const (
+	// AsTables: what the tables have. The zero value.
+	AsTables As = iota
+	// AsCandidate: canaries are shown the candidate, all others what the tables have.
+	AsCandidate
+	// AsPromoted: what the tables have. All clients are observed, for the final bake.
+	AsPromoted
+)
+
+// Shown is what the clients of a key are to be shown.
+type Shown struct {
+	Key string `json:"key"`
+	// Epoch and Seq order what is said about a key, by all nodes that have decided about it.
+	Epoch uint64 `json:"epoch"`
+	Seq   uint64 `json:"seq"`
+	As    As     `json:"as"`
+	// Revision is the candidate, or what was promoted.
+	Revision string `json:"revision,omitempty"`
+	// Overlay is the candidate. It is left out if the receiver has it.
+	Overlay []cache.SharedView `json:"overlay,omitempty"`
+	// Promoted says, with AsTables, that the candidate was promoted rather than taken back.
+	Promoted bool `json:"promoted,omitempty"`
+	// Salt is that of hashes. NACKs is how many of them end the rollout; 0 for none.
+	Salt  string `json:"salt,omitempty"`
+	NACKs int    `json:"nacks,omitempty"`
+	// Round is the number of the step. Canaries and Control are the arms of this one,
+	// and Lost the canaries that are quarantined.
+	Round    int            `json:"round,omitempty"`
+	Canaries rollout.Roster `json:"canaries,omitzero"`
+	Control  rollout.Roster `json:"control,omitzero"`
+	Lost     rollout.Roster `json:"lost,omitzero"`
+	// People asks for the clients that would see the candidate.
+	People bool `json:"people,omitempty"`
+}
+
+// Report is what a node says about its clients of a key.
+type Report struct {
+	Key string `json:"key"`
+	// Epoch and Seq are those of the newest [Shown] that it carries out.
+	Epoch uint64 `json:"epoch"`
+	Seq   uint64 `json:"seq"`
+	// Has is the revision of the overlay that it has, and Round that of the other fields.
+	Has   string `json:"has,omitempty"`
+	Round int    `json:"round,omitempty"`
+	// People are those that were asked for; nil if they were not.
+	People    []Person   `json:"people,omitempty"`
+	Counted   bool       `json:"counted,omitempty"` // People are complete
+	Standings []standing `json:"standings,omitempty"`
+	Tally     tally      `json:"tally,omitzero"`
+}
+
+// Person is a client that would see a candidate, once for each client id.
+type Person struct {
+	Hash     rollout.Hash `json:"hash"`
+	Eligible bool         `json:"eligible,omitempty"`
+	Group    string       `json:"group,omitempty"`
+	Version  string       `json:"version,omitempty"`
+}
+
+// elsewhere is what another node has reported of a key.
+type elsewhere struct {
+	epoch, seq uint64
+	has        string
+	round      int
+	load       [2]fanout.Load
+	// told and toldEpoch are what it was told last, at the time asked.
+	told, toldEpoch uint64
+	asked           time.Time
+	people          []Person
+	counted         rollout.Digest // the revision for which people are complete
+	standings       []standing
+}
+
+const (
+	// exchangeTimeout bounds how long another node may take to answer.
+	exchangeTimeout = 2 * time.Second
+	// patience is how long a step waits for nodes that do not say which of their clients are affected.
+	patience = 5 * time.Second
+	// provingLook is how often other nodes are asked during a final bake without a reason.
+	provingLook = 5 * time.Second
+)
+
+// exchange talks to the other nodes until ctx ends. Each is asked for one thing at a time.
+func (c *Controller) exchange(ctx context.Context) {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	timer := time.NewTimer(look)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-c.tier.toExchange:
+		}
+		timer.Reset(look)
+		for node, m := range c.outgoing(time.Now()) {
+			sending.Go(func() { c.send(ctx, node, m) })
+		}
+	}
+}
+
+// outgoing returns what is to be sent now, by node, and marks these nodes as busy.
+func (c *Controller) outgoing(now time.Time) map[string]*Exchange {
+	followers := c.cfg.Tier.Followers()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[string]*Exchange)
+	to := func(node string) *Exchange {
+		if all[node] == nil {
+			all[node] = &Exchange{From: c.cfg.Tier.Node}
+			c.tier.busy[node] = true
+		}
+		return all[node]
+	}
+	for _, k := range c.keys {
+		switch k.role {
+		case Deciding:
+			if k.forgetOthers(followers[k.name()]); k.isUndecided() {
+				continue
+			}
+			for _, node := range followers[k.name()] {
+				if (all[node] != nil || !c.tier.busy[node]) && k.isDueAt(node, now) {
+					e := k.elsewhere[node]
+					e.asked, e.told, e.toldEpoch = now, k.doc, k.epoch
+					m := to(node)
+					m.Shown = append(m.Shown, k.shownTo(node))
+				}
+			}
+		case Following:
+			if f := k.follows; f != nil && f.news && (all[f.from] != nil || !c.tier.busy[f.from]) {
+				f.news = false
+				m := to(f.from)
+				m.Reports = append(m.Reports, k.report(now))
+			}
+		}
+	}
+	return all
+}
+
+// send sends a message, and takes the answer.
+func (c *Controller) send(ctx context.Context, node string, m *Exchange) {
+	ctx, end := context.WithTimeout(ctx, exchangeTimeout)
+	defer end()
+	answer, err := c.cfg.Tier.Exchange(ctx, node, *m)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tier.busy, node)
+	now := time.Now()
+	if err != nil {
+		for _, r := range m.Reports {
+			if k := c.keyNamed(r.Key); k != nil && k.follows != nil {
+				k.follows.news = true // again with the next round
+			}
+		}
+		return
+	}
+	c.take(node, answer.Reports, now)
+	wake(c.tier.toExchange) // something else may have happened meanwhile
+}
+
+// Received answers a message of another node.
+func (c *Controller) Received(m Exchange) (answer Exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	answer.From = c.cfg.Tier.Node
+	for _, s := range m.Shown {
+		k := c.keyNamed(s.Key)
+		switch {
+		case k == nil: // no client, so nobody is shown anything
+			answer.Reports = append(answer.Reports, Report{Key: s.Key, Epoch: s.Epoch, Seq: s.Seq, Counted: s.People, Round: s.Round})
+			continue
+		case k.role == Deciding && s.Epoch > k.epoch:
+			k.becomes(superseded)
+			continue
+		case k.role != Following:
+			continue // what is newer counts, and that is known from the ledger
+		}
+		k.follow(m.From, s, now)
+		answer.Reports = append(answer.Reports, k.report(now))
+	}
+	c.take(m.From, m.Reports, now)
+	c.inbox.signal() // something may be due earlier
+	return answer
+}
+
+// take records the reports of a node.
+func (c *Controller) take(node string, reports []Report, now time.Time) {
+	for _, r := range reports {
+		k := c.keyNamed(r.Key)
+		if k == nil || k.role != Deciding || k.elsewhere[node] == nil || r.Epoch != k.epoch {
+			continue
+		}
+		e := k.elsewhere[node]
+		e.epoch, e.seq, e.has = r.Epoch, r.Seq, r.Has
+		if r.Counted && k.candidate != nil && (r.Has == k.candidate.Revision || r.Has == "") {
+			e.people, e.counted = r.People, k.state.Run.Revision
+		}
+		if k.arms != nil && r.Round == k.arms.rounds() {
+			e.standings, e.round, e.load = r.Standings, r.Round, r.Tally.Load
+			k.arms.merge(&r.Tally)
+		}
+		c.inbox.touch(k.group)
+	}
+}
+
+// forgetOthers forgets the nodes that do not follow any more.
+func (k *key) forgetOthers(followers []string) {
+	maps.DeleteFunc(k.elsewhere, func(node string, _ *elsewhere) bool { return !slices.Contains(followers, node) })
+	for _, node := range followers {
+		if k.elsewhere == nil {
+			k.elsewhere = make(map[string]*elsewhere)
+		}
+		if k.elsewhere[node] == nil {
+			k.elsewhere[node] = &elsewhere{}
+		}
+	}
+}
+
+// isUndecided reports whether other nodes are told nothing yet: the record of a promotion is being written,
+// or this node has taken over the key and does not know the revision that is on its way.
+func (k *key) isUndecided() bool {
+	return k.next == thePromotion || k.next == byOrder || k.state.IsUnderWay() && k.candidate == nil
+}
+
+// isDueAt reports whether a node has to be told something, or asked.
+func (k *key) isDueAt(node string, now time.Time) bool {
+	e := k.elsewhere[node]
+	since := now.Sub(e.asked)
+	switch {
+	case e.told != k.doc || e.toldEpoch != k.epoch:
+		return true
+	case e.epoch != k.epoch || e.seq != k.doc:
+		return since >= look
+	case k.state.Phase == rollout.Proving:
+		return since >= provingLook
+	}
+	return k.state.IsUnderWay() && since >= look
+}
+
+// shownTo is what a node is told.
+func (k *key) shownTo(node string) Shown {
+	s := Shown{Key: k.name(), Epoch: k.epoch, Seq: k.doc, Salt: k.salt}
+	switch {
+	case k.candidate != nil && k.state.IsUnderWay():
+		s.As, s.Revision, s.NACKs = AsCandidate, k.candidate.Revision, k.state.Run.Policy.FailIf.NACKs
+		if k.elsewhere[node].has != s.Revision {
+			if k.shared == nil {
+				k.shared = k.overlay.Share()
+			}
+			s.Overlay = k.shared
+		}
+		s.Round, s.Canaries, s.Control, s.Lost = k.arms.shownArms()
+		s.People = k.elsewhere[node].counted != k.state.Run.Revision || k.state.Need != rollout.Bake
+	case k.state.Phase == rollout.Proving:
+		s.As, s.Revision, s.Round = AsPromoted, k.state.Stable.String(), k.arms.rounds()
+	default:
+		s.Revision, s.Promoted = k.state.Stable.String(), k.state.Phase == rollout.Idle
+	}
+	return s
+}
+
+// awaitsReports reports whether another node has not said yet how its clients take the step, and had not
+// enough time to.
+func (k *key) awaitsReports(now time.Time) bool {
+	if k.c.cfg.Tier == nil || now.Sub(k.state.Run.Stepped) >= patience {
+		return false
+	}
+	for _, e := range k.elsewhere {
+		if e.seq < k.stepDoc || e.round != k.arms.rounds() {
+			return true
+		}
+	}
+	return false
+}
+
+// standingsElsewhere are those of clients of other nodes.
+func (k *key) standingsElsewhere() (all []standing) {
+	for _, e := range k.elsewhere {
+		if e.round == k.arms.rounds() {
+			all = append(all, e.standings...)
+		}
+	}
+	return all
+}
+
+// addElsewhere adds the clients of other nodes. It reports whether all of them have said which they are, or
+// had enough time to.
+func (k *key) addElsewhere(add func(Person)) (complete bool) {
+	if k.c.cfg.Tier == nil {
+		return true
+	}
+	complete = true
+	for _, e := range k.elsewhere {
+		if e.counted != k.state.Run.Revision {
+			complete = false
+			continue
+		}
+		for _, p := range e.people {
+			add(p)
+		}
+	}
+	return complete || time.Since(k.cutAt) >= patience
+}
+
+// following is what the node that decides has said.
+type following struct {
+	from string
+	m    Shown // without the overlay
+	at   time.Time
+	// received is the overlay of a revision, with what it is made into.
+	revision  string
+	received  *cache.Received
+	candidate *cache.Candidate
+	arms      *arms
+	round     int  // of arms
+	shows     As   // what clients are shown now
+	news      bool // a client has done something of which the other node was not told
+}
+
+// settleTime bounds how long canaries keep the candidate after its promotion, until the tables have its
+// content.
+const settleTime = 10 * time.Second
+
+// follow carries out what the node that decides says, unless something newer is known.
+func (k *key) follow(from string, m Shown, now time.Time) {
+	f := k.follows
+	if f == nil {
+		f = &following{}
+		k.follows = f
+	}
+	if m.Epoch < f.m.Epoch || m.Epoch == f.m.Epoch && m.Seq < f.m.Seq {
+		return
+	}
+	overlay := m.Overlay
+	m.Overlay = nil
+	is := f.from == from && f.m.Epoch == m.Epoch && f.m.Seq == m.Seq
+	if !is {
+		f.at = now
+	}
+	wasProving := f.m.As == AsPromoted
+	f.from, f.m = from, m
+	if m.As == AsCandidate && f.revision != m.Revision && overlay != nil {
+		k.receive(overlay)
+	} else if is {
+		return
+	}
+	if wasProving && m.As == AsTables && m.Promoted {
+		k.group.Touch() // it may become last known good now
+	}
+	k.settle(now)
+}
+
+// receive takes the overlay of another revision.
+func (k *key) receive(overlay []cache.SharedView) {
+	f := k.follows
+	r, err := k.group.Receive(overlay)
+	if err != nil {
+		k.c.cfg.Logger.Error("cannot read a revision from the node that decides: clients of this node keep what they have", "key", k.name(), "node", f.from, "error", err)
+		return
+	}
+	f.revision, f.received, f.candidate = f.m.Revision, r, r.Candidate(f.m.Revision)
+	f.arms, f.round = newArms(hashFor(f.m.Salt, k.name()), f.m.NACKs, func() { k.c.inbox.touch(k.group) }), 0
+}
+
+// settle shows clients what the node that decides says.
+func (k *key) settle(now time.Time) {
+	f := k.follows
+	k.due = time.Time{}
+	if f == nil {
+		return
+	}
+	switch {
+	case f.m.As == AsCandidate:
+		if f.revision == f.m.Revision {
+			k.showFollowed()
+		} else if f.shows == AsCandidate {
+			k.c.cfg.Clients.Hide(k.group, false) // of another revision
+			f.shows = AsTables
+		}
+		return
+	case f.shows == AsCandidate && (f.m.As == AsPromoted || f.m.Promoted) && !f.received.IsPromoted() && now.Sub(f.at) < settleTime:
+		k.due = now.Add(look / 10) // the tables follow on another stream
+		return
+	case f.m.As == AsPromoted && f.shows != AsPromoted:
+		f.arms = newArms(hashFor(f.m.Salt, k.name()), 0, func() { k.c.inbox.touch(k.group) })
+		f.arms.finish()
+		f.round = f.m.Round
+		k.c.cfg.Clients.Watch(k.group, f.m.Revision, k.governedTables(), now, f.arms.notify)
+	case f.m.As == AsTables:
+		k.c.cfg.Clients.Hide(k.group, f.m.Promoted || f.shows == AsPromoted)
+		f.revision, f.received, f.candidate, f.arms = "", nil, nil, nil
+	}
+	f.shows = f.m.As
+}
+
+// showFollowed shows canaries the candidate.
+func (k *key) showFollowed() {
+	f := k.follows
+	f.arms.step(f.m.Round, f.m.Canaries, f.m.Control, f.m.Lost)
+	f.round = f.m.Round
+	if f.m.Canaries.IsEmpty() {
+		if f.shows == AsCandidate {
+			k.c.cfg.Clients.Hide(k.group, false)
+		}
+		f.shows = AsTables
+		return
+	}
+	k.c.cfg.Clients.Show(k.group, f.candidate, f.arms.of, f.arms.notify)
+	f.shows = AsCandidate
+}
+
+// report is what this node says about its clients.
+func (k *key) report(now time.Time) Report {
+	f := k.follows
+	r := Report{Key: k.name(), Epoch: f.m.Epoch, Seq: f.m.Seq, Has: f.revision, Round: f.round}
+	if f.arms == nil {
+		return r
+	}
+	has := f.m.As == AsCandidate && f.revision == f.m.Revision
+	if has && f.m.People {
+		r.People, r.Counted = k.peopleHere(f.candidate, f.arms.hash), true
+	}
+	r.Standings = standings(k.c.cfg.Clients.Canaries(k.group), f.arms.hash, now)
+	r.Tally = f.arms.tally()
+	var affected map[rollout.Hash]bool
+	for i := range r.Standings {
+		if s := &r.Standings[i]; has && s.Exposure == fanout.NotExposed && !s.Control {
+			if affected == nil {
+				affected = make(map[rollout.Hash]bool)
+				for _, p := range k.peopleHere(f.candidate, f.arms.hash) {
+					affected[p.Hash] = true
+				}
+			}
+			s.Unaffected = !affected[s.Hash]
+		}
+	}
+	return r
+}
+
+// reports says that the node that decides is to be told what a client has done.
+func (t *tierState) reports(k *key) {
+	if k.follows != nil {
+		k.follows.news = true
+		wake(t.toExchange)
+	}
+}
+
+// hashFor returns how clients of a key are hashed.
+func hashFor(salt, key string) func(fanout.Canary) rollout.Hash {
+	return func(c fanout.Canary) rollout.Hash { return rollout.HashOf(salt, key, c.ID, c.Identity) }
+}
+
+// isUnproven reports whether clients of this node may have what has not passed its final bake.
+func (k *key) isUnproven() bool {
+	switch k.role {
+	case Deciding:
+		return k.state.Phase == rollout.Proving
+	case Following:
+		return k.follows != nil && k.follows.m.As == AsPromoted
+	}
+	return true // the record is not known yet
+}

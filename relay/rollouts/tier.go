@@ -1,0 +1,567 @@
+package rollouts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/rollout"
+	"xdsrelay/shard/ledger"
+)
+
+// In a tier, the owner of a key decides about its revisions. It writes each step to the ledger before any
+// client sees more, and tells the nodes that follow it what to show to which of their clients. They answer
+// how these take it. A node that does not own a key, or has not read its record, releases nothing.
+
+// Tier is how the nodes of a tier agree.
+type Tier struct {
+	// Node is the name of this node. Required.
+	Node string
+	// Ledger has the records of all keys and the budget. Required.
+	Ledger Ledger
+	// Epoch returns the number under which this node owns a key; false if it does not, or cannot prove it.
+	// Required.
+	Epoch func(key string) (uint64, bool)
+	// Followers returns the names of the nodes that get keys from this one, by key. Required.
+	Followers func() map[string][]string
+	// Exchange sends something to another node, and returns its answer. Required.
+	Exchange func(ctx context.Context, node string, m Exchange) (Exchange, error)
+	// Able reports whether all nodes of the tier support rollouts. Required.
+	Able func() bool
+}
+
+// Ledger is a [ledger.Ledger].
+type Ledger interface {
+	Record(ctx context.Context, key string) (ledger.Entry, error)
+	WriteRecord(ctx context.Context, key string, epoch, after uint64, text string) (seq uint64, err error)
+	Budget(ctx context.Context) (ledger.Entry, error)
+	WriteBudget(ctx context.Context, after uint64, text string) (seq uint64, err error)
+}
+
+// Role is what this node does about the revisions of a key.
+type Role uint8
+
+const (
+	// Deciding: it decides. The zero value: a node without a tier always does.
+	Deciding Role = iota
+	// Following: another node decides, or none does.
+	Following
+	// Claiming: this node owns the key, and has not read its record yet.
+	Claiming
+	roleCount
+)
+
+func (r Role) String() string {
+	return [roleCount]string{"deciding", "following", "claiming"}[r]
+}
+
+// roleEvent is what changes a role.
+type roleEvent uint8
+
+const (
+	// owned: this node has become the owner. left: it is not any more.
+	owned roleEvent = iota
+	left
+	// recordRead: the record of the key was read under the epoch of this node.
+	recordRead
+	// superseded: another node has written under a later epoch.
+	superseded
+	roleEvents
+)
+
+// roles are the transitions of roles.
+var roles = [roleEvents][roleCount]Role{
+	owned:      {Deciding: Deciding, Following: Claiming, Claiming: Claiming},
+	left:       {Deciding: Following, Following: Following, Claiming: Following},
+	recordRead: {Deciding: Deciding, Following: Following, Claiming: Deciding},
+	superseded: {Deciding: Claiming, Following: Following, Claiming: Claiming},
+}
+
+// tierState is what a controller keeps besides its keys. Controller.mu guards it but for the channels, which
+// are fixed. The zero value is that of a node without a tier.
+type tierState struct {
+	toAgree    chan struct{}         // capacity 1: something is to be read or written
+	toExchange chan struct{}         // capacity 1: something is to be sent
+	owned      map[*cache.Group]bool // keys that this node owns, with or without a policy
+	busy       map[string]bool       // nodes that have not answered yet
+	ops        []budgetOp
+	failing    bool // the last call of the ledger has failed
+	mixed      bool // not all nodes support rollouts
+}
+
+// keyInTier is what a key has besides, in a tier.
+type keyInTier struct {
+	// edits counts the changes of the record, written those that are in the ledger.
+	edits, written uint64
+	entry          ledger.Entry // the last one that was read or written
+	epoch          uint64
+	readAt         time.Time // the record is not read before
+	cutAt          time.Time // of the candidate
+
+	// asked is the request for tokens that is on its way or answered, for the step of a revision.
+	asked   tokenRequest
+	answer  rollout.Grant
+	tokens  int
+	heard   bool // the request is answered
+	renewed time.Time
+
+	doc       uint64 // counts the changes of what other nodes are told
+	stepDoc   uint64 // the first one with the present canaries
+	shared    []cache.SharedView
+	elsewhere map[string]*elsewhere // by node
+	follows   *following            // nil: no node has said anything
+}
+
+// tokenRequest identifies a request for tokens.
+type tokenRequest struct {
+	revision rollout.Digest
+	step     int
+	count    int
+}
+
+// budgetAct is a change of the budget.
+type budgetAct uint8
+
+const (
+	takes budgetAct = iota
+	givesBack
+	renews
+	passes
+	fails
+	resets
+)
+
+type budgetOp struct {
+	what   budgetAct
+	key    aggregation.Key
+	count  int
+	starts bool
+	asked  tokenRequest
+}
+
+func newTierState() tierState {
+	return tierState{
+		toAgree: make(chan struct{}, 1), toExchange: make(chan struct{}, 1),
+		owned: make(map[*cache.Group]bool), busy: make(map[string]bool),
+	}
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is awake, or no node needs it
+	}
+}
+
+// Own is called when this node has become the owner of a key. The function that it returns ends that.
+func (c *Controller) Own(g *cache.Group) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tier.owned[g] = true
+	if k := c.keys[g]; k != nil {
+		k.becomes(owned)
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.tier.owned, g)
+		if k := c.keys[g]; k != nil {
+			k.becomes(left)
+		}
+	}
+}
+
+// joinLocked gives a new key its role.
+func (c *Controller) joinLocked(k *key) {
+	if k.role = Following; c.tier.owned[k.group] {
+		k.becomes(owned)
+	}
+}
+
+// becomes changes the role.
+func (k *key) becomes(e roleEvent) {
+	was := k.role
+	k.role = roles[e][was]
+	switch {
+	case k.role == was:
+	case k.role == Claiming:
+		k.stops()
+		wake(k.c.tier.toAgree)
+	case k.role == Following:
+		k.stops()
+	}
+}
+
+// stops forgets what this node has decided. What its clients are shown stays, until the node that decides
+// now says something else.
+func (k *key) stops() {
+	k.state, k.running = rollout.New(k.state.Policy()), false
+	k.next, k.due, k.overlay, k.candidate, k.former = nothing, time.Time{}, nil, nil, nil
+	k.written, k.asked, k.heard, k.elsewhere, k.shared = k.edits, tokenRequest{}, false, nil, nil
+}
+
+// isUnwritten reports whether the ledger lacks something of the record.
+func (k *key) isUnwritten() bool { return k.c.cfg.Tier != nil && k.written < k.edits }
+
+// publishes says that other nodes are to be told something else.
+func (k *key) publishes() {
+	if k.c.cfg.Tier != nil {
+		k.doc++
+		wake(k.c.tier.toExchange)
+	}
+}
+
+// wakeIfDue wakes the goroutine of the ledger if a record is to be written.
+func (t *tierState) wakeIfDue(keys map[*cache.Group]*key) {
+	for _, k := range keys {
+		if k.role == Claiming || k.role == Deciding && k.isUnwritten() {
+			wake(t.toAgree)
+			return
+		}
+	}
+}
+
+// givesBack returns the tokens of a key.
+func (k *key) givesBack() {
+	if k.c.cfg.Tier == nil {
+		k.c.budget.GiveBack(k.name())
+	} else if k.asked != (tokenRequest{}) {
+		k.asked, k.heard = tokenRequest{}, false
+		k.budgetChanges(budgetOp{what: givesBack}, time.Time{})
+	}
+}
+
+// renewEvery is how often the tokens of a key are renewed in a tier: they last for an hour.
+const renewEvery = 10 * time.Minute
+
+// renews makes the tokens of a key last.
+func (k *key) renews(now time.Time) {
+	if k.c.cfg.Tier == nil {
+		k.c.budget.Renew(k.name(), now)
+	} else if now.Sub(k.renewed) >= renewEvery {
+		k.renewed = now
+		k.budgetChanges(budgetOp{what: renews}, now)
+	}
+}
+
+// budgetChanges makes a change of the budget for a key: at once, or in a tier as soon as possible.
+func (k *key) budgetChanges(op budgetOp, now time.Time) {
+	op.key = k.group.Key
+	if op.what == passes || op.what == fails {
+		k.asked, k.heard = tokenRequest{}, false
+	}
+	k.c.budgetChanges(op, now)
+}
+
+func (c *Controller) budgetChanges(op budgetOp, now time.Time) {
+	if c.cfg.Tier == nil {
+		c.apply(&c.budget, op, now)
+		return
+	}
+	c.tier.ops = append(c.tier.ops, op)
+	wake(c.tier.toAgree)
+}
+
+// apply makes a change of a budget.
+func (c *Controller) apply(b *rollout.Budget, op budgetOp, now time.Time) (rollout.Grant, int) {
+	limits := c.cfg.Limits()
+	switch op.what {
+	case takes:
+		return b.Take(&limits, string(op.key), op.count, op.starts, c.cfg.Total(), now)
+	case givesBack:
+		b.GiveBack(string(op.key))
+	case renews:
+		b.Renew(string(op.key), now)
+	case passes:
+		b.Passed(&limits, string(op.key), now)
+	case fails:
+		b.Failed(&limits, string(op.key), now)
+	case resets:
+		b.Reset()
+	}
+	return rollout.Given, 0
+}
+
+// ask returns what the budget of the tier has said to a request; until it has, it says that there is none
+// left.
+func (k *key) ask(op budgetOp) (rollout.Grant, int) {
+	op.asked = tokenRequest{k.state.Run.Revision, k.state.Run.Step, op.count}
+	switch {
+	case k.asked == op.asked && k.heard && k.answer == rollout.Given:
+		return k.answer, k.tokens
+	case k.asked == op.asked && !k.heard:
+		return rollout.Full, 0
+	}
+	is := k.answer
+	if k.asked != op.asked || is == rollout.Given {
+		is = rollout.Full
+	}
+	k.asked, k.heard = op.asked, false // also once more after a refusal
+	k.budgetChanges(op, time.Time{})
+	return is, 0
+}
+
+// agree reads and writes the ledger until ctx ends.
+func (c *Controller) agree(ctx context.Context) {
+	timer := time.NewTimer(look)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-c.tier.toAgree:
+		}
+		timer.Reset(look)
+		c.checkVersions()
+		problem := errors.Join(c.readRecords(ctx), c.writeBudget(ctx), c.writeRecords(ctx))
+		if ctx.Err() != nil {
+			return
+		}
+		c.mu.Lock()
+		news := (problem != nil) != c.tier.failing
+		c.tier.failing = problem != nil
+		c.mu.Unlock()
+		switch {
+		case news && problem != nil:
+			c.cfg.Logger.Error("cannot reach the records of rollouts in Redis: no further client gets a new revision until that works", "error", problem)
+		case news:
+			c.cfg.Logger.Info("the records of rollouts in Redis can be reached again")
+		}
+		if problem != nil {
+			select { // not again at once, whatever wakes it
+			case <-ctx.Done():
+				return
+			case <-time.After(look / 2):
+			}
+		}
+	}
+}
+
+// checkVersions brakes all keys while a node of the tier does not support rollouts: it would show its
+// clients what it gets, and count for nothing.
+func (c *Controller) checkVersions() {
+	able := c.cfg.Tier.Able()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tier.mixed = !able
+	now := time.Now()
+	for _, k := range c.keys {
+		if k.role != Deciding {
+			continue
+		}
+		switch is := k.state.Brakes.Has(rollout.MixedVersions); {
+		case !able && !is:
+			k.state.Stop(rollout.MixedVersions, now)
+		case able && is:
+			k.carry(k.state.Release(rollout.MixedVersions, now), now)
+			c.inbox.touch(k.group)
+		}
+	}
+}
+
+// readRecords reads the records of the keys that this node has claimed.
+func (c *Controller) readRecords(ctx context.Context) (problem error) {
+	c.mu.Lock()
+	var claimed []*key
+	now := time.Now()
+	for _, k := range c.keys {
+		if k.role == Claiming && !now.Before(k.readAt) {
+			claimed = append(claimed, k)
+		}
+	}
+	c.mu.Unlock()
+	for _, k := range claimed {
+		epoch, ok := c.cfg.Tier.Epoch(k.name())
+		if !ok {
+			continue // the claim is on its way
+		}
+		entry, err := c.cfg.Tier.Ledger.Record(ctx, k.name())
+		if err != nil {
+			problem = err
+			continue
+		}
+		c.mu.Lock()
+		if k.role == Claiming {
+			k.takeOver(epoch, entry, time.Now())
+		}
+		c.mu.Unlock()
+	}
+	return problem
+}
+
+// takeOver continues what the record says. If there is none, although clients are shown a candidate, the
+// next revision goes to the same clients first.
+func (k *key) takeOver(epoch uint64, entry ledger.Entry, now time.Time) {
+	k.becomes(recordRead)
+	k.epoch, k.entry = epoch, entry
+	var r Record
+	var err error
+	if entry.Text != "" {
+		err = json.Unmarshal([]byte(entry.Text), &r)
+	}
+	policy := k.state.Policy()
+	switch f := k.follows; {
+	case err == nil && entry.Text != "":
+		k.salt, k.state = r.Salt, rollout.Restore(r.Record, policy, now)
+	case f != nil && f.m.As == AsCandidate:
+		k.salt, k.state = f.m.Salt, rollout.New(policy)
+	default:
+		k.state = rollout.New(policy)
+	}
+	if err != nil {
+		k.c.cfg.Logger.Error("the record of a rollout in Redis is damaged: the key starts without it", "key", k.name(), "error", err)
+	}
+	if k.state.IsUnderWay() { // the key may hold tokens
+		k.asked = tokenRequest{revision: k.state.Run.Revision, step: -1}
+	}
+	if k.c.tier.mixed {
+		k.state.Stop(rollout.MixedVersions, now)
+	}
+	k.running, k.history = k.state.IsJudged(), r.History
+	k.edits++ // written at once, so that the owner before can write no more
+	k.publishes()
+	switch {
+	case k.state.Phase == rollout.Proving:
+		k.arms = k.newArms()
+		k.watch(now)
+	case !k.state.IsUnderWay():
+		k.c.cfg.Clients.Hide(k.group, false)
+	}
+	k.c.inbox.change(k.group)
+}
+
+// watch observes all clients of this node after a promotion, until the final bake is over.
+func (k *key) watch(now time.Time) {
+	k.arms.finish()
+	k.c.cfg.Clients.Watch(k.group, k.state.Stable.String(), k.governedTables(), now, k.arms.notify)
+}
+
+func (k *key) governedTables() (all []*cache.Table) {
+	for _, t := range k.group.Tables() {
+		if k.types[t.Type.URL] {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// isKnown reports whether what is pending is what the record calls stable: this node was behind, and its
+// clients get what the others have.
+func (k *key) isKnown() bool {
+	if k.c.cfg.Tier == nil || k.state.Stable.IsZero() || !k.group.HasAnswered() {
+		return false
+	}
+	o := k.group.CutOverlay()
+	return o != nil && digestOf(o) == k.state.Stable
+}
+
+// writeRecords writes the records that have changed.
+func (c *Controller) writeRecords(ctx context.Context) (problem error) {
+	type job struct {
+		k     *key
+		epoch uint64
+		entry ledger.Entry
+		edits uint64
+	}
+	var jobs []job
+	c.mu.Lock()
+	for _, k := range c.keys {
+		if k.role != Deciding || !k.isUnwritten() {
+			continue
+		}
+		text, err := json.Marshal(k.saved())
+		if err != nil {
+			panic("rollouts: a record cannot be written as JSON: " + err.Error())
+		}
+		jobs = append(jobs, job{k, k.epoch, ledger.Entry{Seq: k.entry.Seq, Text: string(text)}, k.edits})
+	}
+	c.mu.Unlock()
+	for _, j := range jobs {
+		seq, err := c.cfg.Tier.Ledger.WriteRecord(ctx, j.k.name(), j.epoch, j.entry.Seq, j.entry.Text)
+		c.mu.Lock()
+		switch {
+		case j.k.role != Deciding || j.k.epoch != j.epoch:
+		case errors.Is(err, ledger.ErrSuperseded), errors.Is(err, ledger.ErrChanged):
+			// The latter also where the answer to the last write was lost: it is read again.
+			j.k.readAt = time.Now().Add(look / 2)
+			j.k.becomes(superseded)
+		case err != nil:
+			problem = err
+		default:
+			j.k.entry, j.k.written = ledger.Entry{Seq: seq, Text: j.entry.Text}, j.edits
+			c.inbox.touch(j.k.group)
+		}
+		c.mu.Unlock()
+	}
+	return problem
+}
+
+// maxTries bounds how often the budget is read again because another node has written it.
+const maxTries = 10
+
+// writeBudget makes the changes of the budget.
+func (c *Controller) writeBudget(ctx context.Context) error {
+	c.mu.Lock()
+	ops := c.tier.ops
+	c.tier.ops = nil
+	c.mu.Unlock()
+	if len(ops) == 0 {
+		return nil
+	}
+	var err error
+	for range maxTries {
+		var budget rollout.Budget
+		var entry ledger.Entry
+		if entry, err = c.cfg.Tier.Ledger.Budget(ctx); err != nil {
+			break
+		}
+		if entry.Text != "" {
+			if err := json.Unmarshal([]byte(entry.Text), &budget); err != nil {
+				c.cfg.Logger.Error("the budget of rollouts in Redis is damaged: it starts again", "error", err)
+				budget = rollout.Budget{}
+			}
+		}
+		now := time.Now()
+		type granted struct {
+			grant rollout.Grant
+			count int
+		}
+		grants := make([]granted, len(ops))
+		for i, op := range ops {
+			grants[i].grant, grants[i].count = c.apply(&budget, op, now)
+		}
+		text, marshalErr := json.Marshal(budget)
+		if marshalErr != nil {
+			panic("rollouts: a budget cannot be written as JSON: " + marshalErr.Error())
+		}
+		_, err = c.cfg.Tier.Ledger.WriteBudget(ctx, entry.Seq, string(text))
+		if errors.Is(err, ledger.ErrChanged) {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		c.mu.Lock()
+		c.budget = budget
+		for i, op := range ops {
+			k := c.names[op.key]
+			if op.what != takes || k == nil || k.asked != op.asked {
+				continue
+			}
+			k.answer, k.tokens, k.heard = grants[i].grant, grants[i].count, true
+			if k.answer == rollout.Given {
+				c.inbox.touch(k.group)
+			}
+		}
+		c.mu.Unlock()
+		return nil
+	}
+	c.mu.Lock()
+	c.tier.ops = append(ops, c.tier.ops...)
+	c.mu.Unlock()
+	return err
+}
