@@ -28,7 +28,7 @@ func (a *app) newRolloutCmd() *cobra.Command {
 	cmd.Long = "Freeze keys, undo changes, steer rollouts, and show what is held back. While a key is frozen,\n" +
 		"its clients keep their listeners, routes and clusters whatever the control plane sends;\n" +
 		"endpoints and secrets pass. A rollout policy (aggregation.rules[].rollout) releases changes to\n" +
-		"a few clients first. The commands work on a node without a tier."
+		"a few clients first. In a tier, the orders work for keys with a policy."
 	return cmd
 }
 

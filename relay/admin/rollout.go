@@ -11,7 +11,7 @@ import (
 // rolloutPages are the questions about what clients see of what control planes send.
 func (t Tier) rolloutPages() []page {
 	return []page{
-		{apiPath + "rollout", "", "the keys of this node that are frozen or undone, or the state of one key: what is held back, since when, and why", answerKey(true, func(key string) (any, error) { return t.Rollout.Status(key) }), []string{ops.ParamKey}},
+		{apiPath + "rollout", "", "the keys that are frozen, undone or staged, or the state of one key: what is held back, since when, and why", answerKey(true, func(key string) (any, error) { return t.Rollout.Status(key) }), []string{ops.ParamKey}},
 		{apiPath + "rollout/history", apiPath + "rollout/history?key=NAME", "the last revisions of a key on this node", answerKey(false, func(key string) (any, error) { return t.Rollout.History(key) }), []string{ops.ParamKey}},
 		{apiPath + "rollout/plan", apiPath + "rollout/plan?key=NAME", "which clients would get what is pending first, by the rollout policy of a key", answerKey(false, func(key string) (any, error) { return t.Rollout.Plan(key) }), []string{ops.ParamKey}},
 		{apiPath + "rollout/diff", apiPath + "rollout/diff?key=NAME", "what is held back of a key on this node: fields without secrets", answerKey(false, func(key string) (any, error) { return t.Rollout.Diff(key) }), []string{ops.ParamKey}},
