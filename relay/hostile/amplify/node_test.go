@@ -71,6 +71,8 @@ func (s setup) config() *config.Config {
 		cfg.Tier.Peer.Address, cfg.Tier.Lease = "127.0.0.1:0", time.Second
 		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = s.Redis, 10*time.Second
 		cfg.LastKnownGood.Store, cfg.LastKnownGood.WriteDelay = config.StoreRedis, 100*time.Millisecond
+	}
+	if s.Redis != "" {
 		for i := range cfg.Aggregation.Rules {
 			cfg.Aggregation.Rules[i].Rollout = "quick"
 		}

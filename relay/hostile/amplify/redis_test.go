@@ -166,7 +166,10 @@ func (v *vault) takeSamples(t *testing.T) {
 		return v.channel != ""
 	})
 	xdstest.Eventually(t, "the node to write the record of rollouts of the key", func() bool {
-		v.rollout, _ = v.redis.Do("HGET", v.store.Name(store.RolloutRecord, fleetKey), "text").(string)
+		fields, _ := v.redis.Do("HGETALL", v.store.Name(store.RolloutRecord, fleetKey)).([]any)
+		if i := slices.Index(fields, any("text")); i >= 0 {
+			v.rollout = fields[i+1].(string)
+		}
 		return v.rollout != ""
 	})
 	name := v.store.Name(store.LastGoodRecord, fleetKey, content.ClusterURL)
