@@ -40,7 +40,7 @@ type peering struct {
 	node string // the node's name
 	key  aggregation.Key
 	rule string // the aggregation rule of the key; empty if it knows none
-	leg  int // the upstream stream whose server is reported; -1 for none
+	leg  int    // the upstream stream whose server is reported; -1 for none
 
 	// Guarded by the stream's mu.
 	edits   map[*typeState]uint64              // number of requests that changed a subscription

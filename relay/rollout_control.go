@@ -32,7 +32,13 @@ func (n *Node) buildControl() error {
 			return err
 		}
 		if len(text) > 0 {
-			if err := json.Unmarshal(text, &earlier); err != nil {
+			err := json.Unmarshal(text, &earlier)
+			for _, r := range earlier.Keys {
+				if err == nil {
+					err = r.Check()
+				}
+			}
+			if err != nil {
 				return fmt.Errorf("the records of rollouts in the last known good directory are damaged; remove %s to start without them: %w", lastgood.RolloutsFile, err)
 			}
 		}

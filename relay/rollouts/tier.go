@@ -401,7 +401,9 @@ func (k *key) takeOver(epoch uint64, entry ledger.Entry, now time.Time) {
 	var r Record
 	var err error
 	if entry.Text != "" {
-		err = json.Unmarshal([]byte(entry.Text), &r)
+		if err = json.Unmarshal([]byte(entry.Text), &r); err == nil {
+			err = r.Check()
+		}
 	}
 	policy := k.state.Policy()
 	switch f := k.follows; {
