@@ -36,7 +36,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 		}
 		keeper.Keys = n.keys
 	} else {
-		log.Info("last known good is stored unencrypted and without types that hold secrets: last_known_good.encryption_keys_file names no key")
+		log.Info("last known good is stored unencrypted and without types that hold secrets, because last_known_good.encryption_keys_file names no key")
 	}
 	if l.Store == config.StoreRedis {
 		keeper.Store = lastgood.NewRedis(n.store, int(l.MaxSize), func(key string) (uint64, bool) { return n.heads.Epoch(key) })

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"xdsrelay/relay/redact"
 )
 
 // longest is how many words a sentence should have at most.
@@ -135,6 +137,9 @@ func TestProse(t *testing.T) {
 		for _, line := range slices.Sorted(maps.Keys(blocks)) {
 			for _, w := range proseIn(blocks[line]) {
 				wrong = append(wrong, fmt.Sprintf("line %d: %s", line, w))
+			}
+			if shown := redact.Text(blocks[line]); strings.HasSuffix(name, ".go") && !strings.HasSuffix(blocks[line], "\n") && strings.Contains(shown, redact.Mark) {
+				wrong = append(wrong, fmt.Sprintf("line %d: a log would have %q; write it without a colon after the name of a secret", line, shown))
 			}
 		}
 		if len(wrong) > 0 {

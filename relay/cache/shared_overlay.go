@@ -132,7 +132,12 @@ func (t *Table) shows(replace map[string]Replacement) bool {
 }
 
 // SetRule records the aggregation rule that the first client of the key has matched.
-func (g *Group) SetRule(name string) { g.rule.CompareAndSwap(nil, &name) }
+func (g *Group) SetRule(name string) {
+	if g.rule.Load() == nil {
+		one := name // only this escapes
+		g.rule.CompareAndSwap(nil, &one)
+	}
+}
 
 // Rule returns the aggregation rule that the first client of the key has matched, on this node or on one that
 // follows it; empty if none is known.

@@ -182,7 +182,7 @@ type closeOnShutdownSocket struct {
 func readPassword(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("redis: the password: %w", err)
+		return "", fmt.Errorf("redis: cannot read the password, %w", err)
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
 }
