@@ -34,7 +34,7 @@ func FuzzTexts(f *testing.F) {
 	})
 }
 
-// FuzzRecord holds that a record which counts leads to a state like any other, whoever has written it.
+// FuzzRecord holds that a record which counts leads to a state like any other.
 func FuzzRecord(f *testing.F) {
 	for _, text := range []string{
 		`{"Reached":3,"Run":{"Step":1,"Canaries":{"Hashes":[1,2]}},"Refused":["5f31c2a05f31c2a05f31c2a05f31c2a0"]}`,

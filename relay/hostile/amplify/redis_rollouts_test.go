@@ -23,7 +23,9 @@ func (v *vault) budgetRows(t *testing.T, all bool) []row {
 		last := v.marker()
 		v.hset(v.store.Name(store.RolloutBudget, "rollouts"), pairs(last))
 		seen := v.tap.expect(last)
-		ask(t, http.MethodPost, "http://"+v.Admin+"/api/v1/rollout/resume?all=true", "", admin.RequestHeader, "1")
+		if code := ask(t, http.MethodPost, "http://"+v.Admin+"/rollout/resume?all=true", "", admin.RequestHeader, "1"); code != http.StatusOK {
+			t.Fatalf("the order that reads the budget: status %d", code)
+		}
 		v.await(t, seen)
 	})
 }
