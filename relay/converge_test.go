@@ -186,14 +186,18 @@ func converge(t *rapid.T, variant config.Variant, elsewhere []string) {
 }
 
 // refresh changes everything that an origin serves: what was rejected is not sent
-// again unless it changes (B14).
+// again unless it changes (B14), and that holds for a removal, too.
 func refresh(o *xdstest.StateOrigin, random *rand.Rand, variant config.Variant) {
 	for _, key := range keysOfTest {
+		served := make(map[string]bool) // by type: the first name
+		for u, names := range universe(key) {
+			served[u] = len(o.Expected(key, u, names[0])) > 0
+		}
 		o.Update(key, func(c *xdstest.Change) {
 			for u, names := range universe(key) {
 				for i, n := range names {
 					// A SotW origin cannot say that other types lose a name (D4).
-					if i == 0 && (variant == config.Delta || xdstest.FullState(u)) {
+					if i == 0 && served[u] && (variant == config.Delta || xdstest.FullState(u)) {
 						c.Remove(u, n)
 					} else {
 						c.Set(xdstest.Synthetic(u, n, 1000+random.IntN(1000)))
