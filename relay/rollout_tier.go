@@ -89,7 +89,8 @@ func (n *Node) exchangeRollouts(ctx context.Context, node string, m rollouts.Exc
 	if err != nil {
 		return answer, err
 	}
-	return answer, json.Unmarshal(reply, &answer)
+	err = json.Unmarshal(reply, &answer)
+	return answer, err
 }
 
 func (n *Node) memberNamed(name string) (m shard.Member, ok bool) {
@@ -175,7 +176,8 @@ func askOwner[T any](ctx context.Context, n *Node, path, key string, q url.Value
 		}
 		return answer, true, err
 	}
-	return answer, true, json.Unmarshal(reply, &answer)
+	err = json.Unmarshal(reply, &answer)
+	return answer, true, err
 }
 
 // showOf returns how one of the questions about a key is answered on any node: by its owner.

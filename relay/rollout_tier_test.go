@@ -197,7 +197,7 @@ func TestTierPolicyWithoutRedis(t *testing.T) {
 	is := w.waitState("Stepping Bake")
 	w.redis.Flush()
 	w.redis.Pause()
-	time.Sleep(3 * time.Second) // the bake takes one
+	xdstest.Eventually(t, "the bake to end", func() bool { return w.status().State != "Stepping Bake" })
 	if n := w.count(w.has("b")); n > is.Canaries {
 		t.Errorf("%d clients have the revision, %d may", n, is.Canaries)
 	}

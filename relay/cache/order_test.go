@@ -54,9 +54,13 @@ func TestOrder(t *testing.T) {
 		percent := rapid.SampledFrom([]int{0, 50}).Draw(t, "removals that are not held back")
 		var twins [2]*world
 		var all, named [2]*client
+		defer func() {
+			for _, w := range twins {
+				w.close()
+			}
+		}()
 		for i := range twins {
 			w := newWorld(t, Config{MaxRemovalPercent: percent})
-			defer w.close()
 			if w.cache.step = 1; i == 1 {
 				w.cache.step = math.MaxInt32
 			}

@@ -22,15 +22,15 @@ func TestGood(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(200 * time.Millisecond)
+		sleep(200 * time.Millisecond)
 		s.is("shop", "Settling Quiet")
-		time.Sleep(time.Second / 2)
+		sleep(time.Second / 2)
 		is := s.is("shop", "Stepping Bake")
 		if n := len(s.fleet.with(is.Revision)); n != 5 || is.Canaries != 5 || is.Affected != 10 || is.Step != 1 || is.Steps != 2 || is.Share != 0.5 {
 			t.Errorf("%d clients have the revision: %+v", n, is)
 		}
 		s.shows("shop", "1")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		s.is("shop", "Proving Bake")
 		s.shows("shop", "2")
 		if n := len(s.fleet.with(is.Revision)); n != 10 {
@@ -39,7 +39,7 @@ func TestGood(t *testing.T) {
 		if !s.control.IsUnproven(s.group("shop"), clusters) {
 			t.Error("the revision may become last known good before its final bake")
 		}
-		time.Sleep(6 * time.Minute)
+		sleep(6 * time.Minute)
 		after := s.is("shop", "Idle")
 		if after.Stable != is.Revision || after.Good != is.Revision || after.Tokens != 0 || s.control.IsUnproven(s.group("shop"), clusters) {
 			t.Errorf("after the final bake: %+v", after)
@@ -55,7 +55,7 @@ func TestRejected(t *testing.T) {
 		s.begins("shop")
 		s.fleet.become(rejects, func(c *client) bool { return c.version == "v1" })
 		s.sends("shop", "a=2", "payments=1", "pay=1")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		is := s.is("shop", "Held")
 		if with := s.fleet.with(is.Revision); len(with) != 2 {
 			t.Errorf("%q got the revision, expected the scouts", with)
@@ -71,18 +71,18 @@ func TestRejected(t *testing.T) {
 		}
 		s.sends("shop", "a=2", "b=1")
 		s.sends("shop", "a=2", "payments=1", "pay=1")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		s.is("shop", "Held")
 		if with := s.fleet.with(is.Revision); len(with) != 2 {
 			t.Errorf("%q got the refused revision", with)
 		}
 		s.fleet.become(accepts, everybody)
 		s.sends("shop", "a=3")
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 		s.shows("shop", "3")
 		s.sends("shop", "a=2", "payments=1", "pay=1")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		s.shows("shop", "3")
 	})
 }
@@ -99,9 +99,9 @@ func TestWithdrawn(t *testing.T) {
 		for _, h := range []habit{accepts, rejects} {
 			s.fleet.become(h, everybody)
 			s.sends("shop", "a=2")
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			s.sends("shop", "a=1")
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			if is := s.is("shop", "Idle"); is.Tokens != 0 {
 				t.Errorf("%+v", is)
 			}
@@ -119,9 +119,9 @@ func TestUnanswered(t *testing.T) {
 		s.begins("shop")
 		s.fleet.become(ignores, func(c *client) bool { return c.version == "v1" })
 		s.sends("shop", "a=2")
-		time.Sleep(9 * time.Second)
+		sleep(9 * time.Second)
 		s.is("shop", "Scouting Bake")
-		time.Sleep(3 * time.Second)
+		sleep(3 * time.Second)
 		if is := s.is("shop", "Held"); !strings.Contains(strings.Join(is.Findings, "\n"), "unanswered: fail") || len(is.Unanswered) != 1 || is.Unanswered[0].Client == "" {
 			t.Errorf("held: %+v", is)
 		}
@@ -134,7 +134,7 @@ func TestLost(t *testing.T) {
 		s.begins("shop")
 		s.fleet.become(crashes, everybody)
 		s.sends("shop", "a=2")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		is := s.is("shop", "Held")
 		if !strings.Contains(strings.Join(is.Findings, "\n"), "lost: fail, all 2 canaries were lost") {
 			t.Errorf("held: %+v", is)
@@ -160,7 +160,7 @@ func TestLostOneByOne(t *testing.T) {
 		s.begins("shop")
 		s.fleet.become(crashes, everybody)
 		s.sends("shop", "a=2")
-		time.Sleep(5 * time.Minute)
+		sleep(5 * time.Minute)
 		is := s.is("shop", "Held")
 		if with := s.fleet.with(is.Revision); len(with) > 2 {
 			t.Errorf("%q were lost one after the other", with)
@@ -173,19 +173,19 @@ func TestLostIsWritten(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		is := s.is("shop", "Stepping Bake")
 		i := slices.IndexFunc(s.fleet.clients, func(c *client) bool { return len(c.got) > 0 })
 		lost := s.fleet.clients[i]
 		s.fleet.disconnect(lost, true)
-		time.Sleep(2 * time.Second)
+		sleep(2 * time.Second)
 		s.is("shop", "Stepping Bake")
 		s.restart(func() {
 			s.fleet.connect(lost)
 			s.sends("shop", "a=1") // stands for the restored configuration
 			s.sends("shop", "a=2")
 		})
-		time.Sleep(10 * time.Second)
+		sleep(10 * time.Second)
 		if again := s.is("shop", "Stepping Bake"); again.Revision != is.Revision || again.Canaries != is.Canaries {
 			t.Errorf("after the restart: %+v", again)
 		}
@@ -206,7 +206,7 @@ func TestRejectionsCountOnce(t *testing.T) {
 		s.begins("shop")
 		s.fleet.become(rejects, func(c *client) bool { return c.version == "v1" })
 		s.sends("shop", "a=2")
-		time.Sleep(20 * time.Minute)
+		sleep(20 * time.Minute)
 		s.is("shop", "Idle")
 		s.shows("shop", "2")
 	})
@@ -219,18 +219,18 @@ func TestNothingChanged(t *testing.T) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
 		for range 50 {
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			s.control.inbox.change(s.group("shop"))
 		}
-		time.Sleep(15 * time.Second)
+		sleep(15 * time.Second)
 		s.is("shop", "Proving Bake")
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.fleet.become(rejects, everybody)
 		s.sends("shop", "a=3")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		before := len(s.is("shop", "Held").History)
 		s.control.inbox.change(s.group("shop"))
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		if after := s.is("shop", "Held"); len(after.History) != before {
 			t.Errorf("%+v", after)
 		}
@@ -252,7 +252,7 @@ func TestUndone(t *testing.T) {
 		s.control.Attach(s.group("shop"), "rule")
 		s.cache.Freeze("other", cache.Freeze{Reason: "test"})
 		s.control.SetFrozen("somebody", "test") // about another key
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if is := s.status("shop"); is.Waits != "frozen" || !strings.HasSuffix(is.State, "Braked") {
 			t.Errorf("%+v", is)
 		}
@@ -265,7 +265,7 @@ func TestFinalBake(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(2 * time.Minute)
+		sleep(2 * time.Minute)
 		is := s.is("shop", "Proving Bake")
 		s.fleet.mu.Lock()
 		for _, c := range s.fleet.clients {
@@ -274,7 +274,7 @@ func TestFinalBake(t *testing.T) {
 			}
 		}
 		s.fleet.mu.Unlock()
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		after := s.is("shop", "Held")
 		s.shows("shop", "1")
 		if !slices.Contains(after.Refused, is.Revision) {
@@ -290,24 +290,24 @@ func TestPause(t *testing.T) {
 		s.order(Pause, rollout.ErrNoRollout)
 		s.order(Resume, rollout.ErrNotPaused)
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.is("shop", "Stepping Bake")
 		s.order(Pause, nil)
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		if is := s.is("shop", "Stepping Bake Braked"); is.Waits != "paused" {
 			t.Errorf("%+v", is)
 		}
 		s.order(Resume, nil)
-		time.Sleep(50 * time.Second)
+		sleep(50 * time.Second)
 		s.is("shop", "Stepping Bake")
-		time.Sleep(20 * time.Second)
+		sleep(20 * time.Second)
 		s.is("shop", "Proving Bake")
 		s.order(Pause, nil)
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		s.fleet.mu.Lock()
 		s.fleet.notifyLocked(s.fleet.clients[0], fanout.CanaryEvent{Exposure: fanout.Rejected, Reason: "late"})
 		s.fleet.mu.Unlock()
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.is("shop", "Held")
 		s.shows("shop", "1")
 	})
@@ -321,11 +321,11 @@ func TestManual(t *testing.T) {
 		s.order(Approve, rollout.ErrNotWaiting)
 		s.sends("shop", "a=2")
 		for _, state := range []string{"Scouting Approval", "Stepping Approval", "Stepping Approval"} {
-			time.Sleep(time.Hour)
+			sleep(time.Hour)
 			s.is("shop", state)
 			s.order(Approve, nil)
 		}
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		s.is("shop", "Idle")
 		s.shows("shop", "2")
 	})
@@ -338,16 +338,16 @@ func TestAbortAndRetry(t *testing.T) {
 		s.order(Abort, rollout.ErrNoRollout)
 		s.order(Retry, rollout.ErrNotHeld)
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.order(Abort, nil)
 		is := s.is("shop", "Held")
 		if len(s.fleet.shows) > 0 || len(is.Refused) != 1 {
 			t.Errorf("canaries still see the revision: %+v", is)
 		}
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		s.is("shop", "Held")
 		s.order(Retry, nil)
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 		s.shows("shop", "2")
 	})
@@ -360,7 +360,7 @@ func TestUndo(t *testing.T) {
 		s.order(Undo, rollout.ErrNoFormer)
 		for _, content := range []string{"a=2", "a=3"} {
 			s.sends("shop", content)
-			time.Sleep(10 * time.Minute)
+			sleep(10 * time.Minute)
 			s.is("shop", "Idle")
 		}
 		s.order(Undo, nil)
@@ -369,11 +369,11 @@ func TestUndo(t *testing.T) {
 		s.order(Undo, nil)
 		s.shows("shop", "1")
 		s.order(Undo, rollout.ErrNoFormer)
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		s.is("shop", "Held")
 		s.shows("shop", "1")
 		s.sends("shop", "a=4")
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 		s.shows("shop", "4")
 	})
@@ -386,7 +386,7 @@ func TestPromoteWithoutChecks(t *testing.T) {
 		s.order(Promote, rollout.ErrNoPending)
 		s.fleet.become(rejects, everybody)
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.is("shop", "Held")
 		s.order(Promote, nil)
 		is := s.is("shop", "Idle")
@@ -406,13 +406,13 @@ func TestFrozen(t *testing.T) {
 		s.cache.Freeze("shop", cache.Freeze{Reason: "test"})
 		s.control.SetFrozen("somebody", "test")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		if is := s.is("shop", "Settling Quiet Braked"); is.Waits != "frozen" {
 			t.Errorf("%+v", is)
 		}
 		s.cache.Unfreeze("shop")
 		s.control.SetFrozen("somebody", "test")
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 		s.shows("shop", "2")
 		s.expects("shop", "freeze", "unfreeze", "started", "step", "passed", "step", "passed", "promoted", "passed")
@@ -425,12 +425,12 @@ func TestFrozenOrderIsOfTheCache(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.cache.Freeze("shop", cache.Freeze{Reason: "test"})
 		s.control.SetFrozen("somebody", "test")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.restart(func() { s.sends("shop", "a=2") }) // without the order
-		time.Sleep(20 * time.Minute)
+		sleep(20 * time.Minute)
 		s.is("shop", "Idle")
 	})
 }
@@ -441,7 +441,7 @@ func TestFreezeBeforeItIsWritten(t *testing.T) {
 		s.begins("shop")
 		s.breaks(errors.New("disk full"))
 		s.sends("shop", "a=2")
-		time.Sleep(10 * time.Second)
+		sleep(10 * time.Second)
 		is := s.is("shop", "Scouting Bake")
 		if with := s.fleet.with(is.Revision); len(with) > 0 {
 			t.Errorf("%q have a revision of which nothing is written", with)
@@ -449,13 +449,13 @@ func TestFreezeBeforeItIsWritten(t *testing.T) {
 		s.cache.Freeze("shop", cache.Freeze{Reason: "test"})
 		s.control.SetFrozen("somebody", "test")
 		s.breaks(nil)
-		time.Sleep(10 * time.Second)
+		sleep(10 * time.Second)
 		if with := s.fleet.with(is.Revision); len(with) > 0 {
 			t.Errorf("%q got a revision while the key was frozen", with)
 		}
 		s.cache.Unfreeze("shop")
 		s.control.SetFrozen("somebody", "test")
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 		s.shows("shop", "2")
 	})
@@ -469,10 +469,10 @@ func TestFailureWithoutRecords(t *testing.T) {
 			s.policy.Steps = []rollout.Step{{Share: 0.5, Bake: time.Minute}}
 			s.begins("shop")
 			s.sends("shop", "a=2")
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			is := s.is("shop", "Stepping Bake")
 			s.breaks(errors.New("disk full"))
-			time.Sleep(wait)
+			sleep(wait)
 			s.shows("shop", "1")
 			s.fleet.mu.Lock()
 			for _, c := range s.fleet.clients {
@@ -482,13 +482,13 @@ func TestFailureWithoutRecords(t *testing.T) {
 				}
 			}
 			s.fleet.mu.Unlock()
-			time.Sleep(time.Second)
+			sleep(time.Second)
 			after := s.is("shop", "Held")
 			if len(s.fleet.shows) > 0 || !slices.Equal(s.fleet.hidden, []bool{false}) {
 				t.Errorf("after %v: canaries still have the revision; Hide was called with %v: %+v", wait, s.fleet.hidden, after)
 			}
 			s.breaks(nil)
-			time.Sleep(10 * time.Minute)
+			sleep(10 * time.Minute)
 			s.is("shop", "Held")
 			s.shows("shop", "1")
 			if with := s.fleet.with(is.Revision); len(with) != 5 {
@@ -504,7 +504,7 @@ func TestPromoteWithoutRecords(t *testing.T) {
 		s.begins("shop")
 		s.breaks(errors.New("disk full"))
 		s.sends("shop", "a=2")
-		time.Sleep(10 * time.Second)
+		sleep(10 * time.Second)
 		s.order(Promote, nil)
 		s.shows("shop", "2")
 		s.is("shop", "Idle")
@@ -516,7 +516,7 @@ func TestRestart(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		before := s.is("shop", "Stepping Bake")
 		canaries := s.fleet.with(before.Revision)
 		restored := func() {
@@ -524,31 +524,31 @@ func TestRestart(t *testing.T) {
 			s.sends("shop", "a=2")
 		}
 		s.restart(restored)
-		time.Sleep(10 * time.Second)
+		sleep(10 * time.Second)
 		after := s.is("shop", "Stepping Bake")
 		if after.Revision != before.Revision || after.Canaries != before.Canaries || !slices.Equal(s.fleet.with(before.Revision), canaries) {
 			t.Errorf("before %+v, after %+v", before, after)
 		}
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		s.is("shop", "Proving Bake")
 		s.restart(restored)
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		if is := s.status("shop"); is.Stable != "" || is.Good != "" {
 			t.Errorf("a revision that was not proven is stable after a restart: %+v", is)
 		}
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		if is := s.is("shop", "Idle"); is.Good != before.Revision {
 			t.Errorf("%+v", is)
 		}
 		s.fleet.become(rejects, everybody)
 		s.sends("shop", "a=3")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		held := s.is("shop", "Held")
 		s.restart(func() {
 			s.sends("shop", "a=2")
 			s.sends("shop", "a=3")
 		})
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		is := s.is("shop", "Held")
 		if !slices.Equal(is.Refused, held.Refused) || len(is.Rejections) == 0 || is.Rejections[0].Client != held.Rejections[0].Client {
 			t.Errorf("%+v", is)
@@ -576,11 +576,11 @@ func TestBudget(t *testing.T) {
 		s.begins("blog")
 		s.policy.Canaries.Small = 1
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		first := s.is("shop", "Stepping Bake")
 		s.fleet.become(accepts, everybody)
 		s.sends("blog", "a=2")
-		time.Sleep(2 * time.Hour)
+		sleep(2 * time.Hour)
 		second := s.status("blog")
 		limit, used, open := s.control.Budget()
 		if limit != 2 || used > 2 || used != first.Tokens+second.Tokens || first.Tokens == 0 || open {
@@ -605,13 +605,13 @@ func TestBreaker(t *testing.T) {
 		s.fleet.become(rejects, everybody)
 		s.sends("shop", "a=2")
 		s.sends("blog", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		if _, _, open := s.control.Budget(); !open {
 			t.Error("the breaker is not open after 2 failures")
 		}
 		s.fleet.become(accepts, everybody)
 		s.sends("mail", "a=2")
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		if is := s.is("mail", "Scouting Tokens"); is.Waits != "breaker open" {
 			t.Errorf("%+v", is)
 		}
@@ -621,14 +621,14 @@ func TestBreaker(t *testing.T) {
 			}
 			s.sends("mail", "a=2")
 		})
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		if is := s.is("mail", "Scouting Tokens"); is.Waits != "breaker open" {
 			t.Errorf("after a restart: %+v", is)
 		}
 		if !s.control.ResumeAll() || s.control.ResumeAll() {
 			t.Error("ResumeAll reports wrongly whether the breaker was open")
 		}
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.is("mail", "Idle")
 	})
 }
@@ -638,14 +638,14 @@ func TestNewerRevision(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		is := s.is("shop", "Stepping Bake")
 		s.sends("shop", "a=3")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		if newer := s.is("shop", "Stepping Bake"); newer.Revision == is.Revision || len(newer.Refused) > 0 {
 			t.Errorf("%+v", newer)
 		}
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 		s.shows("shop", "3")
 		if with := s.fleet.with(is.Revision); len(with) > 5 {
@@ -660,7 +660,7 @@ func TestReconnected(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.is("shop", "Stepping Bake")
 		i := slices.IndexFunc(s.fleet.clients, func(c *client) bool { return len(c.got) > 0 })
 		c := s.fleet.clients[i]
@@ -711,7 +711,7 @@ func TestRulesChanged(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.is("shop", "Stepping Bake")
 		policy := s.policy
 		s.policy = nil
@@ -723,7 +723,7 @@ func TestRulesChanged(t *testing.T) {
 		s.policy = policy
 		s.control.Attach(s.group("shop"), "rule")
 		s.sends("shop", "a=3")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.is("shop", "Stepping Bake")
 		s.shows("shop", "2")
 	})
@@ -736,7 +736,7 @@ func TestHoldThere(t *testing.T) {
 		s.begins("shop")
 		s.fleet.become(rejects, func(c *client) bool { return c.version == "v1" })
 		s.sends("shop", "a=2")
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		s.is("shop", "Held")
 		if len(s.fleet.shows) == 0 {
 			t.Error("canaries do not keep the revision")
@@ -754,7 +754,7 @@ func TestCanariesLeave(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		is := s.is("shop", "Stepping Bake")
 		with := s.fleet.with(is.Revision)
 		for _, c := range s.fleet.clients {
@@ -762,14 +762,14 @@ func TestCanariesLeave(t *testing.T) {
 				s.fleet.disconnect(c, false)
 			}
 		}
-		time.Sleep(2 * time.Second)
+		sleep(2 * time.Second)
 		if n := len(s.fleet.with(is.Revision)); n != 10 {
 			t.Errorf("%d clients were canaries", n)
 		}
 		if !slices.Contains(s.did("shop"), "refilled") {
 			t.Errorf("decisions: %q", s.did("shop"))
 		}
-		time.Sleep(10 * time.Minute)
+		sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 	})
 }
@@ -780,7 +780,7 @@ func TestOldGroup(t *testing.T) {
 		s.begins("shop")
 		s.fleet.become(rejects, everybody)
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		held := s.is("shop", "Held")
 		old := s.cache
 		s.cache = s.newCache() // another group by the same name
@@ -791,12 +791,12 @@ func TestOldGroup(t *testing.T) {
 		s.fleet.become(accepts, everybody)
 		s.sends("shop", "a=1")
 		s.sends("shop", "a=3")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		is := s.is("shop", "Stepping Bake")
 		if is.Tokens == 0 || !slices.Equal(is.Refused, held.Refused) {
 			t.Errorf("%+v", is)
 		}
-		time.Sleep(40 * time.Second) // the old one is forgotten
+		sleep(40 * time.Second) // the old one is forgotten
 		if after := s.is("shop", "Stepping Bake"); after.Tokens != is.Tokens {
 			t.Errorf("%+v", after)
 		}
@@ -823,7 +823,7 @@ func TestPlan(t *testing.T) {
 		}
 		s.fleet.clients[0].ineligible = true
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		p, err := s.control.Plan("shop")
 		if err != nil || p.Affected != 10 || p.Eligible != 9 || len(p.Steps) != 3 || p.Steps[0].Clients != 2 || p.Steps[1].Clients != 5 || p.Steps[2].Clients != 10 {
 			t.Errorf("%+v, %v", p, err)

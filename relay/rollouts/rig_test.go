@@ -385,7 +385,7 @@ func (nobody) Flush() {}
 func (s *stage) begins(key string) {
 	s.t.Helper()
 	s.sends(key, "a=1")
-	time.Sleep(5 * time.Second)
+	sleep(5 * time.Second)
 	if s.policy != nil {
 		s.is(key, "Idle")
 	}
@@ -463,3 +463,6 @@ func (s *stage) expects(key string, want ...string) {
 		s.t.Errorf("decisions about %s: %q, expected %q", key, got, want)
 	}
 }
+
+// sleep lets virtual time pass.
+func sleep(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time

@@ -1,6 +1,7 @@
 package rollouts
 
 import (
+	"maps"
 	"time"
 
 	"xdsrelay/relay/rollout"
@@ -101,9 +102,7 @@ func (c *Controller) Stats() Stats {
 	for e, n := range c.counts.ended {
 		s.Ended[Ending(e)] = n
 	}
-	for j, n := range c.counts.judged {
-		s.Judged[j] = n
-	}
+	maps.Copy(s.Judged, c.counts.judged)
 	now := time.Now()
 	for _, k := range c.keys {
 		if k.state.Phase == rollout.Idle {

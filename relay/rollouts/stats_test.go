@@ -15,37 +15,37 @@ func TestStats(t *testing.T) {
 		s.begins("shop")
 		since := time.Now()
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		is := s.control.Stats()
 		if is.Started != 1 || is.Keys[rollout.Stepping] != 1 || is.Exposed != 5 || is.Waiting[rollout.ForBake] != 1 || !is.Oldest.Equal(since) {
 			t.Errorf("in a step: %+v", is)
 		}
-		time.Sleep(3 * time.Hour)
+		sleep(3 * time.Hour)
 		s.sends("shop", "a=3") // good before; superseded
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.sends("shop", "a=4") // aborted
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.order(Abort, nil)
 		s.sends("shop", "a=5")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.sends("shop", "a=2") // withdrawn
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		if is := s.control.Stats(); len(is.Keys) > 0 || !is.Oldest.IsZero() || is.Exposed > 0 {
 			t.Errorf("at rest: %+v", is)
 		}
 		s.fleet.become(rejects, everybody)
 		s.sends("shop", "a=6") // failed
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.order(Promote, nil)
 		s.fleet.become(accepts, everybody)
 		s.sends("shop", "a=7") // skipped
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.order(Promote, nil)
 		s.sends("shop", "a=8") // undone
-		time.Sleep(2 * time.Minute)
+		sleep(2 * time.Minute)
 		s.order(Undo, nil)
 		s.sends("shop", "a=9") // dropped
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.policy = nil
 		s.control.RulesChanged()
 		is = s.control.Stats()
@@ -74,13 +74,13 @@ func TestOverdue(t *testing.T) {
 		s.policy.Mode = rollout.Manual
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
+		sleep(time.Second)
 		s.order(Approve, nil)
-		time.Sleep(time.Hour)
+		sleep(time.Hour)
 		if is := s.control.Stats(); is.Overdue != 0 || is.Waiting[rollout.ForApproval] != 1 {
 			t.Errorf("after an hour: %+v", is)
 		}
-		time.Sleep(2 * time.Hour)
+		sleep(2 * time.Hour)
 		if is := s.control.Stats(); is.Overdue != 1 {
 			t.Errorf("after three hours: %+v", is)
 		}
@@ -92,8 +92,8 @@ func TestErrors(t *testing.T) {
 	bubble(t, func(s *stage) {
 		s.begins("shop")
 		s.sends("shop", "a=2")
-		time.Sleep(time.Second)
-		is := s.is("shop", "Stepping Bake")
+		sleep(time.Second)
+		s.is("shop", "Stepping Bake")
 		report := func(canaries, control fanout.Load) {
 			s.fleet.mu.Lock()
 			defer s.fleet.mu.Unlock()
@@ -107,19 +107,19 @@ func TestErrors(t *testing.T) {
 			}
 		}
 		report(fanout.Load{Requests: 1000, Errors: 20}, fanout.Load{Requests: 1000, Errors: 20})
-		time.Sleep(2 * time.Second)
-		is = s.is("shop", "Stepping Bake")
+		sleep(2 * time.Second)
+		is := s.is("shop", "Stepping Bake")
 		if !strings.Contains(strings.Join(is.Findings, "\n"), "errors: pass, 2%") {
 			t.Errorf("%+v", is)
 		}
-		time.Sleep(time.Minute)
+		sleep(time.Minute)
 		s.is("shop", "Proving Bake") // it is compared with the control group of the step
 		s.fleet.mu.Lock()
 		for _, c := range s.fleet.clients {
 			s.fleet.notifyLocked(c, fanout.CanaryEvent{Load: &fanout.Load{Requests: 1000, Errors: 100}})
 		}
 		s.fleet.mu.Unlock()
-		time.Sleep(2 * time.Second)
+		sleep(2 * time.Second)
 		after := s.is("shop", "Held")
 		if !strings.Contains(strings.Join(after.Findings, "\n"), "errors: fail, 10% of the requests of canaries failed and 2% of others") {
 			t.Errorf("%+v", after)

@@ -185,13 +185,12 @@ func (c *Controller) joinLocked(k *key) {
 func (k *key) becomes(e roleEvent) {
 	was := k.role
 	k.role = roles[e][was]
-	switch {
-	case k.role == was:
-	case k.role == Claiming:
-		k.stops()
+	if k.role == was || k.role == Deciding {
+		return
+	}
+	k.stops()
+	if k.role == Claiming {
 		wake(k.c.tier.toAgree)
-	case k.role == Following:
-		k.stops()
 	}
 }
 
