@@ -104,7 +104,10 @@ func (n *Node) memberNamed(name string) (m shard.Member, ok bool) {
 
 // answerRollouts answers the questions of other nodes about rollouts.
 func (n *Node) answerRollouts() {
-	n.tier.Handle(askRollouts, func(_ context.Context, q url.Values) (any, error) {
+	n.tier.Handle(askRollouts, func(ctx context.Context, q url.Values) (any, error) {
+		if err := n.trustsOrders(ctx); err != nil {
+			return nil, err // it has content for clients
+		}
 		text, err := base64.RawURLEncoding.DecodeString(q.Get(paramMessage))
 		var m rollouts.Exchange
 		if err == nil {

@@ -9,6 +9,11 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"xdsrelay/relay"
 	"xdsrelay/relay/aggregation"
@@ -205,4 +210,26 @@ func TestTierPolicyWithoutRedis(t *testing.T) {
 	w.all("the revision", w.has("b"))
 	w.waitState("Idle")
 	w.checkAll()
+}
+
+// TestTierPolicyUnproven: a node whose peer port does not prove who sends something takes no revision from
+// there: anyone who reaches it could give content to clients.
+func TestTierPolicyUnproven(t *testing.T) {
+	redis := redistest.Start(t, redistest.Config{})
+	cfg := testConfig()
+	cfg.Upstream.Directory = t.TempDir()
+	cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout, cfg.Tier.Peer.Address = redis.URL(), xdstest.Patience, "127.0.0.1:0"
+	n := start(t, cfg)
+	cc, err := grpc.NewClient(n.PeerAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cc.Close()
+	for _, path := range []string{"rollouts?message=e30", "rollout-order?what=freeze&key=demo"} {
+		var answer wrapperspb.BytesValue
+		err := cc.Invoke(t.Context(), "/xdsrelay.peer.v1.Peer/Ask", wrapperspb.String(path), &answer, grpc.WaitForReady(true))
+		if status.Code(err) != codes.PermissionDenied {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
 }

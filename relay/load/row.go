@@ -72,7 +72,7 @@ func (m metric) plus(count uint64, total float64) (sum metric, ok bool) {
 	return sum, true
 }
 
-// Add is a sum that stays at its maximum instead of starting anew.
+// Add is a sum that stays at its maximum instead of starting again at 0.
 // Add returns the sum of two counters, or the largest one if that is too large.
 func Add(a, b uint64) uint64 { return add(a, b) }
 

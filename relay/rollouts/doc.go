@@ -20,5 +20,5 @@
 //   - stats.go: what is counted.
 //   - records.go: what outlives the process.
 //   - tier.go: the record of a key and the budget in a tier, and which node decides.
-//   - exchange.go: what nodes tell each other.
+//   - exchange.go: the messages between nodes.
 package rollouts

@@ -90,8 +90,8 @@ type elsewhere struct {
 	has        string
 	round      int
 	load       [2]fanout.Load
-	// told and toldEpoch are what it was told last, at the time asked.
-	told, toldEpoch uint64
+	// sent and sentEpoch are what it was sent last, at the time asked.
+	sent, sentEpoch uint64
 	asked           time.Time
 	people          []Person
 	counted         rollout.Digest // the revision for which people are complete
@@ -149,7 +149,7 @@ func (c *Controller) outgoing(now time.Time) map[string]*Exchange {
 			for _, node := range followers[k.name()] {
 				if (all[node] != nil || !c.tier.busy[node]) && k.isDueAt(node, now) {
 					e := k.elsewhere[node]
-					e.asked, e.told, e.toldEpoch = now, k.doc, k.epoch
+					e.asked, e.sent, e.sentEpoch = now, k.doc, k.epoch
 					m := to(node)
 					m.Shown = append(m.Shown, k.shownTo(node))
 				}
@@ -245,18 +245,18 @@ func (k *key) forgetOthers(followers []string) {
 	}
 }
 
-// isUndecided reports whether other nodes are told nothing yet: the record of a promotion is being written,
+// isUndecided reports whether other nodes are sent nothing yet: the record of a promotion is being written,
 // or this node has taken over the key and does not know the revision that is on its way.
 func (k *key) isUndecided() bool {
 	return k.next == thePromotion || k.next == byOrder || k.state.IsUnderWay() && k.candidate == nil
 }
 
-// isDueAt reports whether a node has to be told something, or asked.
+// isDueAt reports whether a node has to be sent something, or asked.
 func (k *key) isDueAt(node string, now time.Time) bool {
 	e := k.elsewhere[node]
 	since := now.Sub(e.asked)
 	switch {
-	case e.told != k.doc || e.toldEpoch != k.epoch:
+	case e.sent != k.doc || e.sentEpoch != k.epoch:
 		return true
 	case e.epoch != k.epoch || e.seq != k.doc:
 		return since >= look
@@ -266,7 +266,7 @@ func (k *key) isDueAt(node string, now time.Time) bool {
 	return k.state.IsUnderWay() && since >= look
 }
 
-// shownTo is what a node is told.
+// shownTo is what a node is sent.
 func (k *key) shownTo(node string) Shown {
 	s := Shown{Key: k.name(), Epoch: k.epoch, Seq: k.doc, Salt: k.salt}
 	switch {
@@ -343,7 +343,7 @@ type following struct {
 	arms      *arms
 	round     int  // of arms
 	shows     As   // what clients are shown now
-	news      bool // a client has done something of which the other node was not told
+	news      bool // a client has done something of which the other node does not know
 }
 
 // settleTime bounds how long canaries keep the candidate after its promotion, until the tables have its
@@ -466,7 +466,7 @@ func (k *key) report(now time.Time) Report {
 	return r
 }
 
-// reports says that the node that decides is to be told what a client has done.
+// reports says that the node that decides needs to know what a client has done.
 func (t *tierState) reports(k *key) {
 	if k.follows != nil {
 		k.follows.news = true

@@ -13,7 +13,7 @@ import (
 )
 
 // In a tier, the owner of a key decides about its revisions. It writes each step to the ledger before any
-// client sees more, and tells the nodes that follow it what to show to which of their clients. They answer
+// client sees more, and sends the nodes that follow it what to show to which of their clients. They answer
 // how these take it. A node that does not own a key, or has not read its record, releases nothing.
 
 // Tier is how the nodes of a tier agree.
@@ -108,7 +108,7 @@ type keyInTier struct {
 	heard   bool // the request is answered
 	renewed time.Time
 
-	doc       uint64 // counts the changes of what other nodes are told
+	doc       uint64 // counts the changes of what other nodes are sent
 	stepDoc   uint64 // the first one with the present canaries
 	shared    []cache.SharedView
 	elsewhere map[string]*elsewhere // by node
@@ -205,7 +205,7 @@ func (k *key) stops() {
 // isUnwritten reports whether the ledger lacks something of the record.
 func (k *key) isUnwritten() bool { return k.c.cfg.Tier != nil && k.written < k.edits }
 
-// publishes says that other nodes are to be told something else.
+// publishes says that other nodes are to be sent something else.
 func (k *key) publishes() {
 	if k.c.cfg.Tier != nil {
 		k.doc++
