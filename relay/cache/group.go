@@ -73,6 +73,23 @@ func newGroup(c *Cache, key aggregation.Key, node *corev3.Node) *Group {
 	return &Group{Key: key, Node: node, cache: c, streams: make([]streamState, len(c.cfg.Streams)), tables: make(map[string]*Table)}
 }
 
+// SetRule records the aggregation rule that the first client of the key has matched.
+func (g *Group) SetRule(name string) {
+	if g.rule.Load() == nil {
+		one := name // only this escapes
+		g.rule.CompareAndSwap(nil, &one)
+	}
+}
+
+// Rule returns the aggregation rule that the first client of the key has matched, on this node or on one that
+// follows it; empty if none is known.
+func (g *Group) Rule() string {
+	if name := g.rule.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
+
 // Table returns the group's table for t, which is made on first use.
 func (g *Group) Table(t *resource.Type) *Table {
 	g.mu.Lock()

@@ -92,16 +92,6 @@ func (r *Received) Candidate(revision string) *Candidate {
 	return NewCandidate(revision, views)
 }
 
-// Tables returns the tables of the key that the overlay changes.
-func (r *Received) Tables() (all []*Table) {
-	for _, t := range r.group.Tables() {
-		if _, changes := r.views[t.Type.URL]; changes {
-			all = append(all, t)
-		}
-	}
-	return all
-}
-
 // IsPromoted reports whether clients of this node see the content of the overlay by now, of all that they
 // ask for.
 func (r *Received) IsPromoted() bool {
@@ -129,23 +119,6 @@ func (t *Table) shows(replace map[string]Replacement) bool {
 		}
 	}
 	return true
-}
-
-// SetRule records the aggregation rule that the first client of the key has matched.
-func (g *Group) SetRule(name string) {
-	if g.rule.Load() == nil {
-		one := name // only this escapes
-		g.rule.CompareAndSwap(nil, &one)
-	}
-}
-
-// Rule returns the aggregation rule that the first client of the key has matched, on this node or on one that
-// follows it; empty if none is known.
-func (g *Group) Rule() string {
-	if name := g.rule.Load(); name != nil {
-		return *name
-	}
-	return ""
 }
 
 // Follows is called before the content of a stream of the key comes from another node instead of a control

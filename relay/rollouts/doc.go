@@ -13,12 +13,13 @@
 //
 //   - controller.go: the goroutine, and which keys have rollouts.
 //   - key.go: the acts and the effects of one key.
-//   - arms.go: who is a canary, and what becomes of canaries.
+//   - arms.go, tally.go: who is a canary, and what becomes of canaries, also on other nodes.
 //   - people.go: who may be one.
 //   - orders.go: the orders of operators.
 //   - status.go, trouble.go: what operators see.
 //   - stats.go: what is counted.
 //   - records.go: what outlives the process.
-//   - tier.go: the record of a key and the budget in a tier, and which node decides.
+//   - tier.go: the record of a key in a tier, and which node decides.
+//   - tokens.go: the budget, on one node and in a tier.
 //   - exchange.go: the messages between nodes.
 package rollouts
