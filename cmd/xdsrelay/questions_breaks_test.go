@@ -91,6 +91,7 @@ var situations = map[string]func(*testing.T, *questionsTier) (end func()){
 		w.set(t, key, "v1", xdstest.Cluster("old", time.Second))
 		w.client(t, "a", xdstest.AutoConfig{Node: xdstest.Node("late-1", key), Variant: xdstest.Delta})
 		w.write(t, "token-c", "another-secret-of-this-node\n"+questionsToken) // sends the first, accepts both
+		w.await(t, "node c to send the other token", "nodes", func(answer string) bool { return strings.Contains(answer, "nodes of the other tier: c") })
 		w.plane.SetSnapshot(t, key, "v2", xdstest.Cluster("new", time.Second))
 		w.client(t, "c", xdstest.AutoConfig{Node: xdstest.Node("late-2", key), Variant: xdstest.Delta})
 		return func() { w.write(t, "token-c", questionsToken) }
@@ -101,6 +102,7 @@ var situations = map[string]func(*testing.T, *questionsTier) (end func()){
 		former.WaitHeld(t, xdstest.ClusterType, "kept-a")
 		xdstest.Eventually(t, "the key kept to be stored", func() bool { return strings.Contains(fmt.Sprint(w.redis.Do("KEYS", "*good*")), "kept") })
 		former.Close()
+		w.await(t, "node b to evict the key kept", "keys", func(answer string) bool { return !strings.Contains(answer, "kept") })
 		w.plane.Stop()
 		w.other.Stop()
 		w.client(t, "b", xdstest.AutoConfig{Node: xdstest.Node("back", "kept"), Variant: xdstest.Delta})

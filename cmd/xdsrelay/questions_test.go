@@ -118,15 +118,10 @@ func (w *questionsTier) ask(t *testing.T, situation string, q operatorsQuestion)
 		t.Errorf("%s: %q is not one call of xdsrelay", questionsPage, q.command)
 		return
 	}
-	env := []string{config.CLIAdmin + "=" + w.admin["b"], "HOME=" + w.dir}
 	var text string
 	var missing []string
 	for deadline := time.Now().Add(questionPatience); ; {
-		var out bytes.Buffer
-		ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
-		code := run(ctx, calls[0], env, &out, &out)
-		cancel()
-		text, missing = fmt.Sprintf("%s\nexit code %d", out.String(), code), nil
+		text, missing = w.answer(t, calls[0]), nil
 		for _, part := range q.contains {
 			if !strings.Contains(text, part) {
 				missing = append(missing, part)
@@ -140,4 +135,20 @@ func (w *questionsTier) ask(t *testing.T, situation string, q operatorsQuestion)
 	if len(missing) > 0 {
 		t.Errorf("%s: %s\n%s lacks %q in\n%s", situation, q.text, q.command, missing, text)
 	}
+}
+
+// answer is what a call of the program prints, asked of node b.
+func (w *questionsTier) answer(t *testing.T, call []string) string {
+	t.Helper()
+	var out bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
+	defer cancel()
+	code := run(ctx, call, []string{config.CLIAdmin + "=" + w.admin["b"], "HOME=" + w.dir}, &out, &out)
+	return fmt.Sprintf("%s\nexit code %d", out.String(), code)
+}
+
+// await waits until the answer to a command of the program is as a situation needs it.
+func (w *questionsTier) await(t *testing.T, what, command string, is func(answer string) bool) {
+	t.Helper()
+	xdstest.Eventually(t, what, func() bool { return is(w.answer(t, []string{command})) })
 }

@@ -60,6 +60,7 @@ authorization:
   rules:
     - {name: no-strangers, match: 'node.cluster == "stranger"', deny: true}
     - {name: all-others, match: 'peer.listener == "plain"'}
+cache: {linger: 1s}
 removal_guard: {max_percent: 50, hold: 10m}
 last_known_good: {store: redis, write_delay: 100ms, max_size: 64KiB}
 log: {level: info}
