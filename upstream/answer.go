@@ -31,7 +31,7 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 		if a == nil {
 			a = r.newAsked(typ)
 		} else {
-			s.flush(a)
+			r.flush(s, a)
 		}
 		missing := r.feed.Missing(typ, d.Subscribe)
 		var sent bool
@@ -153,7 +153,7 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		r.cp.metrics.response(rsp, outcomeUnrequested) // C10
 		return
 	}
-	s.flush(a)
+	r.flush(s, a)
 	s.serverStream.primaryStream().types.Answered(a.Type)
 	now := time.Now()
 	u := r.update(a, rsp, now)
@@ -162,12 +162,21 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		r.applyOwnerMark(&u, a, rsp)
 		u.Parent = rsp.Mark.Trace
 	}
+	edits := r.feed.PendingEdits(a.Type)
 	changes, ok := r.apply(s, a, u)
 	if !ok {
 		return
 	}
+	carried := r.feed.Carried(&u, edits)
+	if u.Full || len(u.Resources)+len(u.Removed) > 0 {
+		a.carried = carried.Change
+	}
 	r.noteMentioned(s, a, rsp, now)
 	owed := reply{nonce: rsp.Nonce, version: rsp.Version, omit: a.Omit(rsp)}
+	if len(rsp.Invalid) == 0 && carried.Wait > 0 && r.following == nil {
+		r.deferReply(a, rsp, owed, now, carried.Wait)
+		return
+	}
 	if len(rsp.Invalid) == 0 {
 		r.content.Accepted(a.Type, rsp.Version)
 		r.cp.metrics.response(rsp, outcomeAck)

@@ -189,6 +189,14 @@ func (j *journal) nacked(typeURL, why string) {
 		append(j.event(events.ResponseRejected), slog.String("type", typeURL), slog.String("error", shorten(why, 512)))...)
 }
 
+// reportedRejection logs a report about a response that was acknowledged.
+func (j *journal) reportedRejection(typeURL, why string) {
+	j.mu.Lock()
+	defer j.unlock()
+	j.logSingleLocked(slog.LevelWarn, "reported to the "+j.what+" that canaries rejected what it sent",
+		slog.String("type", typeURL), slog.String("error", shorten(why, 512)))
+}
+
 // event makes an event of a line, unless it is about another node.
 func (j *journal) event(kind events.Kind) []slog.Attr {
 	if j.what != whatControlPlane {

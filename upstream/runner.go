@@ -60,6 +60,7 @@ func (r *runner) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.feed.News():
+			r.judge() // first: demand waits for replies
 			r.demand(ctx, false)
 		case ev := <-r.events:
 			r.handle(ctx, ev)
@@ -84,7 +85,7 @@ func (r *runner) sessions() func(yield func(*session) bool) {
 // new stream requests everything anyway.
 func (r *runner) demand(ctx context.Context, all bool) {
 	r.reopenReplaced()
-	demands := r.feed.TakeDemand(all, !r.cp.cfg.Delta)
+	demands := r.feed.TakeDemandBut(r.defers, all, !r.cp.cfg.Delta)
 	for s := range r.streams() {
 		r.ask(s, demands, all)
 	}

@@ -61,8 +61,13 @@ type asked struct {
 	errored cache.SharedErrors
 	// rejected are canonical names of resources that were rejected: they exist (C12).
 	rejected map[string]struct{}
-	// reply is the one that the conversation owes, at replyAt.
-	reply reply
+	// carried identifies the pending changes of which the newest response with content has some; the zero
+	// value is none.
+	carried resource.Digest
+	// reply is the one that the conversation owes, at replyAt. deferred is the response whose reply waits for
+	// canaries; nil for none.
+	reply    reply
+	deferred *resource.Response
 	// replyAt, completeAt and sweepAt are when the reply is sent, when the frames of a large answer
 	// count as complete, and when resources of another server are removed. Zero if not pending.
 	replyAt, completeAt, sweepAt time.Time
@@ -134,7 +139,7 @@ func (s *session) request(a *asked, m message) (unclaimed []string) {
 	return rest
 }
 
-// flush sends a reply that is owed, so that no later request overtakes it (C3).
+// flush sends a reply that is owed; see [runner.flush].
 func (s *session) flush(a *asked) {
 	if !a.OwesReply() {
 		return

@@ -6,6 +6,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/upstream/conversation"
 )
 
 // arm sets the timer to the next action.
@@ -33,13 +34,15 @@ func (r *runner) arm() {
 
 // tick does what is due at now.
 func (r *runner) tick(ctx context.Context, now time.Time) {
+	waited := false // the demand of a type, for a reply
 	for s := range r.streams() {
 		for _, w := range s.absences.expired(now) {
 			r.absent(s, w)
 		}
 		for _, a := range s.types {
 			if due(&a.replyAt, now) {
-				s.flush(a)
+				waited = waited || a.Reply == conversation.Deferred
+				r.flush(s, a)
 			}
 			if due(&a.completeAt, now) {
 				a.FramesEnd()
@@ -53,6 +56,9 @@ func (r *runner) tick(ctx context.Context, now time.Time) {
 		if s.serverStream.probeFor == nil {
 			r.acceptSilence(s, now)
 		}
+	}
+	if waited {
+		r.demand(ctx, false)
 	}
 	for _, l := range r.serverStreams {
 		if l != nil {

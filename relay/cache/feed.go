@@ -35,14 +35,23 @@ func (f *Feed) Stream() int { return f.stream }
 // Node is the identity of the relay towards the control plane (K4). It must not be changed.
 func (f *Feed) Node() *corev3.Node { return f.group.Node }
 
-// News is signaled when [Feed.TakeDemand] has something to return.
+// News is signaled when [Feed.TakeDemand] or [Feed.TakeVerdicts] has something to return.
 func (f *Feed) News() <-chan struct{} { return f.news }
 
 // TakeDemand returns, for each type, what to ask of the control plane since the last call. With all
 // it returns the whole demand, for a new stream. With names it fills in the full lists, as SotW
 // needs them.
-func (f *Feed) TakeDemand(all, names bool) []Demand {
-	return f.demands(func(t *Table) (Demand, bool) { return t.takeDemand(f, all, names) })
+func (f *Feed) TakeDemand(all, names bool) []Demand { return f.TakeDemandBut(nil, all, names) }
+
+// TakeDemandBut is TakeDemand without the types for which but returns true: theirs is taken later. but may be
+// nil.
+func (f *Feed) TakeDemandBut(but func(*resource.Type) bool, all, names bool) []Demand {
+	return f.demands(func(t *Table) (Demand, bool) {
+		if but != nil && but(t.Type) {
+			return Demand{}, false
+		}
+		return t.takeDemand(f, all, names)
+	})
 }
 
 // demands collects what of returns for each type.

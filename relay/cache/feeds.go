@@ -17,6 +17,7 @@ type streamState struct {
 	link     link.Link
 	listener chan<- struct{} // the feed's news; nil without a feed
 	needs    chan<- struct{} // see Feed.Needs; nil without a feed
+	verdicts []Verdict       // see Feed.TakeVerdicts
 }
 
 // Upstream is the state of a stream to a control plane.
@@ -222,7 +223,7 @@ func (g *Group) stopStreamLocked(i int, cause error) {
 	} else {
 		l.Idle(cause, time.Now())
 	}
-	g.streams[i].listener, g.streams[i].needs = nil, nil
+	g.streams[i].listener, g.streams[i].needs, g.streams[i].verdicts = nil, nil, nil
 	g.mu.Unlock()
 	g.forgetLocalErrors(i)
 }

@@ -17,6 +17,9 @@ import (
 type Governor struct {
 	// Types are the URLs of the types whose changes are held back.
 	Types map[string]bool
+	// Wait is how long the ACK of a response may wait until canaries have answered, if it changes what is
+	// pending; 0: it does not wait.
+	Wait time.Duration
 	// Changed is called after the control plane has changed what is pending, or nobody asks for some of
 	// it any more, sometimes without need. It must not block.
 	Changed func(*Group)
@@ -124,6 +127,7 @@ type overlayPart struct {
 	by      int
 	changes map[string]gate.Change
 	digest  resource.Digest // of all that the control plane had sent
+	pending resource.Digest // of the changes
 	live    int
 	sent    versions
 }
@@ -157,7 +161,7 @@ func (g *Group) CutOverlay() *Overlay {
 			}
 			sum := t.sentSumLocked(by)
 			o.parts = append(o.parts, overlayPart{
-				table: t, by: by, changes: maps.Collect(gates.All()), digest: sum.Digest, live: sum.Live, sent: gates.sent,
+				table: t, by: by, changes: maps.Collect(gates.All()), digest: sum.Digest, pending: gates.Digest(), live: sum.Live, sent: gates.sent,
 			})
 		}
 		t.mu.RUnlock()

@@ -60,6 +60,33 @@ func (c *Conversation) Reject(rsp *resource.Response) time.Duration {
 	return delay
 }
 
+// Defer records that a response is valid, and that canaries get what it changes before the reply.
+func (c *Conversation) Defer(rsp *resource.Response, now time.Time) {
+	c.Nonce = rsp.Nonce
+	c.apply(Gated)
+	c.repeated(rsp, 1, now)
+}
+
+// Pass ends the wait of a reply: it is an ACK.
+func (c *Conversation) Pass() {
+	if c.apply(Passed)&Accept != 0 {
+		c.nacks = 0
+	}
+}
+
+// Fail records that canaries have rejected the newest response, unless it has a NACK or was reported. It
+// reports whether that takes one more request: the reply was sent. Otherwise it is a NACK now.
+func (c *Conversation) Fail() (report bool) {
+	if c.Reply != Deferred && c.Reply != Acked {
+		return false
+	}
+	effect := c.apply(Failed)
+	if effect&Reject != 0 {
+		c.nacks++
+	}
+	return effect&Report != 0
+}
+
 // Replied records that the reply is sent, without some names. It returns the names that it has
 // (SotW).
 func (c *Conversation) Replied(omit []string) []string {

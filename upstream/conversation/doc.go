@@ -4,7 +4,7 @@
 // cache, and sends. Package fanout/conversation is the mirror image, from the server's side.
 //
 // A conversation is in a [State]: the scope of the subscription, the reply to the newest response
-// (none, sent, or owed), and the frames of an answer that may be incomplete. [Event]s move it along
+// (none, sent, waiting for canaries, or owed), and the frames of an answer that may be incomplete. [Event]s move it along
 // one table of transitions for each variant, which docs/internals/upstream-conversation.md shows
 // cell by cell. Besides the state, a conversation keeps the list of names (SotW), the nonce, and the
 // names that the server may still count as subscribed.

@@ -13,26 +13,33 @@ type flags struct {
 	responses    bool // one was received
 	owed         bool // the reply to it is owed
 	rejected     bool // the newest response was rejected
+	deferred     bool // the reply to it waits for canaries
+	reported     bool // it was acknowledged, and a failure found later was reported
 	partial      bool
 
-	lists, leaves, renews, accepts, rejects bool // effects of the last event
+	lists, leaves, renews, accepts, rejects, reports bool // effects of the last event
 }
 
 // possible reports whether the caller can cause an event.
 func (f *flags) possible(e Event) bool {
+	replied := !f.owed && !f.deferred
 	switch e {
 	case AskNothing, AskNames, AskImplicit, AskWildcard:
-		return !f.owed
+		return replied
 	case AskWildcardAgain:
-		return !f.owed && f.sent
+		return replied && f.sent
 	case Unsubscribed:
-		return f.Variant == Delta && !f.owed
+		return f.Variant == Delta && replied
 	case LargeFrame:
-		return f.Variant == Delta && f.sent && !f.owed
+		return f.Variant == Delta && f.sent && replied
 	case FramesEnd:
 		return f.partial
-	case Valid, Invalid:
-		return f.sent && !f.owed
+	case Valid, Invalid, Gated:
+		return f.sent && replied
+	case Passed:
+		return f.deferred
+	case Failed: // at most once for a response, and never after a NACK
+		return f.deferred || replied && f.responses && !f.rejected && !f.reported
 	default:
 		return f.owed
 	}
@@ -54,8 +61,15 @@ func (f *flags) apply(e Event) {
 	case FramesEnd:
 		f.partial = false
 	case Valid, Invalid:
-		f.responses, f.owed, f.rejected = true, true, e == Invalid
+		f.responses, f.owed, f.rejected, f.reported = true, true, e == Invalid, false
 		f.accepts, f.rejects = e == Valid, e == Invalid
+	case Gated:
+		f.responses, f.deferred, f.rejected, f.reported = true, true, false, false
+	case Passed:
+		f.deferred, f.owed, f.accepts = false, true, true
+	case Failed:
+		f.reports, f.rejects = !f.deferred, f.deferred
+		f.owed, f.rejected, f.reported, f.deferred = f.deferred, f.deferred, !f.deferred, false
 	case Replied:
 		f.owed = false
 	}
@@ -101,7 +115,7 @@ func (f *flags) askDelta(e Event) {
 }
 
 func (f *flags) forgetEffects() {
-	f.lists, f.leaves, f.renews, f.accepts, f.rejects = false, false, false, false, false
+	f.lists, f.leaves, f.renews, f.accepts, f.rejects, f.reports = false, false, false, false, false, false
 }
 
 // expected is the state by the facts, and the effect that led to it.
@@ -119,6 +133,10 @@ func (f *flags) expected() (State, Effect) {
 	}
 	reply := None
 	switch {
+	case f.deferred:
+		reply = Deferred
+	case f.reported:
+		reply = Reported
 	case f.owed && f.rejected:
 		reply = NackOwed
 	case f.owed:
@@ -133,7 +151,7 @@ func (f *flags) expected() (State, Effect) {
 		frames = Partial
 	}
 	return State{scope, reply, frames}, transitiontest.Output(map[Effect]bool{
-		Name: f.lists, Leave: f.leaves, Renew: f.renews, Accept: f.accepts, Reject: f.rejects,
+		Name: f.lists, Leave: f.leaves, Renew: f.renews, Accept: f.accepts, Reject: f.rejects, Report: f.reports,
 	})
 }
 

@@ -24,6 +24,7 @@ type answer struct {
 	nonce   string
 	invalid bool
 	large   bool
+	gated   bool // canaries get it first
 }
 
 // server is a control plane as far as subscriptions go.
@@ -99,6 +100,9 @@ func (s *script) open() {
 
 // ask takes the demand, whole or what has changed.
 func (s *script) ask(whole bool) {
+	if s.Reply == Deferred {
+		return // the demand is taken later
+	}
 	d := cache.Demand{Wildcard: s.want.wild, WildcardChanged: s.want.wild != s.sent.wild || s.want.wild && s.want.wildDropped}
 	d.Names = slices.Sorted(maps.Keys(s.want.names))
 	for _, n := range d.Names {
@@ -144,8 +148,11 @@ func (s *script) send(c Change, first bool) {
 	s.requests = append(s.requests, request{c, first, nonce})
 }
 
-// flush sends a reply that is owed.
+// flush sends a reply that is owed. One that waits for canaries is an ACK.
 func (s *script) flush() {
+	if s.Reply == Deferred {
+		s.Pass()
+	}
 	if !s.OwesReply() {
 		return
 	}
@@ -165,10 +172,25 @@ func (s *script) receive() {
 	}
 	rsp := &resource.Response{Type: s.Type, Nonce: a.nonce, Version: a.nonce}
 	s.omit = s.Omit(rsp)
-	if a.invalid {
+	switch {
+	case a.invalid:
 		s.Reject(rsp)
-	} else {
+	case a.gated:
+		s.Defer(rsp, time.Time{})
+	default:
 		s.Accept(rsp, 1, time.Time{})
+	}
+}
+
+// fail makes canaries reject the newest response. That is a NACK or a report, once.
+func (s *script) fail(t *rapid.T) {
+	was := s.Reply
+	if s.Fail() {
+		s.send(Change{Names: s.Names}, false)
+	}
+	s.flush()
+	if s.Fail() || s.Reply != Reported && s.Reply != Nacked && s.Reply != None {
+		t.Fatalf("%v after a failure in %v", s.Reply, was)
 	}
 }
 
@@ -181,7 +203,7 @@ func (s *script) read() {
 
 // settle lets all messages arrive.
 func (s *script) settle() {
-	for len(s.requests)+len(s.answers) > 0 || s.OwesReply() {
+	for len(s.requests)+len(s.answers) > 0 || s.OwesReply() || s.Reply == Deferred {
 		s.flush()
 		if len(s.requests) > 0 {
 			s.read()
@@ -194,7 +216,7 @@ func (s *script) settle() {
 }
 
 // TestRandomEvents holds B8, B20, B23, C3, C7 and C9 over random sequences of demands, responses and
-// messages that cross: once all have arrived, the server counts exactly those names and the wildcard
+// messages that cross, and of what canaries answer (K2): once all have arrived, the server counts exactly those names and the wildcard
 // as subscribed that clients want, whichever requests it had to ignore.
 func TestRandomEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -206,7 +228,7 @@ func TestRandomEvents(t *testing.T) {
 		s.open()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			switch rapid.IntRange(0, 10).Draw(t, "what") {
 			case 0, 1:
 				s.want.names[name] = true
 			case 2:
@@ -230,7 +252,7 @@ func TestRandomEvents(t *testing.T) {
 			case 7:
 				if s.wild || len(s.names) > 0 {
 					s.nonce++
-					s.answers = append(s.answers, answer{fmt.Sprint(s.nonce), rapid.Bool().Draw(t, "invalid"), rapid.Bool().Draw(t, "large")})
+					s.answers = append(s.answers, answer{fmt.Sprint(s.nonce), rapid.Bool().Draw(t, "invalid"), rapid.Bool().Draw(t, "large"), rapid.Bool().Draw(t, "gated")})
 				}
 			case 8:
 				if len(s.answers) > 0 {
@@ -242,8 +264,13 @@ func TestRandomEvents(t *testing.T) {
 				} else {
 					s.flush()
 				}
+			case 10:
+				if !s.OwesReply() {
+					s.fail(t)
+				}
 			}
 		}
+		s.flush()
 		s.ask(false)
 		s.settle()
 		if s.Scope == New {

@@ -36,6 +36,11 @@ const (
 	// Acked and Nacked: it was sent (C3).
 	Acked
 	Nacked
+	// Reported: an ACK was sent, and then the report that canaries have rejected the response (K2).
+	Reported
+	// Deferred: it waits until canaries have answered, which makes it an ACK or a NACK. No other request
+	// is sent before it (C3).
+	Deferred
 	// AckOwed and NackOwed: it is to be sent, before any other request.
 	AckOwed
 	NackOwed
@@ -82,6 +87,12 @@ const (
 	// Valid and Invalid: a response was received, and all of its resources can be used, or not.
 	Valid
 	Invalid
+	// Gated: a response was received that is valid, and canaries get what it changes first.
+	Gated
+	// Passed: the canaries have accepted it, or do not answer in time.
+	Passed
+	// Failed: canaries have rejected it.
+	Failed
 	// Replied: the reply that was owed was sent.
 	Replied
 	events
@@ -90,7 +101,7 @@ const (
 const (
 	variants = 2
 	scopes   = 5
-	replies  = 5
+	replies  = 7
 	framings = 2
 	states   = scopes * replies * framings
 )
@@ -101,16 +112,16 @@ func (s State) index() int { return (int(s.Scope)*replies+int(s.Reply))*framings
 // HasWildcard reports whether the wildcard is subscribed.
 func (s State) HasWildcard() bool { return s.Scope == Implicit || s.Scope == Wildcard }
 
-// OwesReply reports whether a reply is to be sent before any other request.
+// OwesReply reports whether a reply is to be sent before any other request, and what it is is known.
 func (s State) OwesReply() bool { return s.Reply >= AckOwed }
 
 var (
 	variantNames = [variants]string{"SotW", "Delta"}
 	scopeNames   = [scopes]string{"New", "Implicit", "Wildcard", "Names", "Reduced"}
-	replyNames   = [replies]string{"None", "Acked", "Nacked", "AckOwed", "NackOwed"}
+	replyNames   = [replies]string{"None", "Acked", "Nacked", "Reported", "Deferred", "AckOwed", "NackOwed"}
 	eventNames   = [events]string{
 		"AskNothing", "AskNames", "AskImplicit", "AskWildcard", "AskWildcardAgain", "Unsubscribed",
-		"LargeFrame", "FramesEnd", "Valid", "Invalid", "Replied",
+		"LargeFrame", "FramesEnd", "Valid", "Invalid", "Gated", "Passed", "Failed", "Replied",
 	}
 )
 

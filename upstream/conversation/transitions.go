@@ -20,6 +20,8 @@ const (
 	Accept
 	// Reject: the NACK counts as one more in a row.
 	Reject
+	// Report: one more request with the nonce of the response reports the failure.
+	Report
 )
 
 // row is a row of the table: in the states that match, the event leads to the next state.
@@ -50,7 +52,7 @@ func only[T ~uint8](of ...T) transition.Set[T] { return transition.Only(of...) }
 var (
 	sotw    = only(SotW)
 	delta   = only(Delta)
-	replied = only(None, Acked, Nacked) // C3: no request overtakes a reply
+	replied = only(None, Acked, Nacked, Reported) // C3: no request overtakes a reply
 	begun   = only(Implicit, Wildcard, Names, Reduced)
 	named   = only(Names, Reduced)
 )
@@ -105,6 +107,10 @@ var rows = []row{
 	{on: FramesEnd, variant: delta, scope: begun, frames: only(Partial), to: State{same, same, Complete}},
 	{on: Valid, scope: begun, reply: replied, to: State{same, AckOwed, same}, effect: Accept},
 	{on: Invalid, scope: begun, reply: replied, to: State{same, NackOwed, same}, effect: Reject},
+	{on: Gated, scope: begun, reply: replied, to: State{same, Deferred, same}},
+	{on: Passed, scope: begun, reply: only(Deferred), to: State{same, AckOwed, same}, effect: Accept},
+	{on: Failed, scope: begun, reply: only(Deferred), to: State{same, NackOwed, same}, effect: Reject},
+	{on: Failed, scope: begun, reply: only(Acked), to: State{same, Reported, same}, effect: Report},
 	{on: Replied, scope: begun, reply: only(AckOwed), to: State{same, Acked, same}},
 	{on: Replied, scope: begun, reply: only(NackOwed), to: State{same, Nacked, same}},
 }

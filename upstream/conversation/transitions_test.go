@@ -83,7 +83,7 @@ func page() *transitiontest.Page {
 	for i, m := range machines {
 		v := Variant(i).String()
 		m.Grid(p, v+": demands", AskNothing, AskNames, AskImplicit, AskWildcard, AskWildcardAgain, Unsubscribed)
-		m.Grid(p, v+": responses", Valid, Invalid, Replied, LargeFrame, FramesEnd)
+		m.Grid(p, v+": responses", Valid, Invalid, Gated, Passed, Failed, Replied, LargeFrame, FramesEnd)
 	}
 	p.List("Effects", "Effect | Meaning", effectNames[:], effectMeanings[:])
 	return p
@@ -101,15 +101,18 @@ var (
 		"no response was received",
 		"the newest response was acknowledged",
 		"the newest response was rejected",
+		"the newest response was acknowledged, and one more request reported that canaries have rejected it (K2)",
+		"the reply waits until canaries have answered, and so does any other request (C3)",
 		"an ACK is to be sent, before any other request (C3)",
 		"a NACK is to be sent, before any other request (C3)",
 	}
-	effectNames    = [...]string{"name", "leave", "renew", "accept", "reject"}
+	effectNames    = [...]string{"name", "leave", "renew", "accept", "reject", "report"}
 	effectMeanings = [...]string{
 		"the request names the wildcard",
 		"the request unsubscribes from the wildcard by name",
 		"the request would leave the two sides with different views, so a new stream is opened",
 		"the version of the response is accepted",
 		"the NACK counts as one more in a row",
+		"one more request with the nonce of the response reports the failure",
 	}
 )

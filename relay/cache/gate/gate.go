@@ -63,6 +63,9 @@ func (g *Gate) Bytes() int64 { return g.bytes }
 // Edits counts the changes of what is pending.
 func (g *Gate) Edits() uint64 { return g.edits }
 
+// Digest identifies all that is pending.
+func (g *Gate) Digest() resource.Digest { return g.digest }
+
 // Get returns the pending change of a name.
 func (g *Gate) Get(name string) (c Change, pending bool) {
 	c, pending = g.pending[name]
