@@ -15,6 +15,7 @@
 //   - key.go: the acts and the effects of one key.
 //   - arms.go, tally.go: who is a canary, and what becomes of canaries, also on other nodes.
 //   - people.go: who may be one.
+//   - answer.go: what the control plane gets about a revision.
 //   - orders.go: the orders of operators.
 //   - status.go, trouble.go: what operators see.
 //   - stats.go: what is counted.

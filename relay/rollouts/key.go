@@ -43,6 +43,8 @@ type key struct {
 	history   []Decision // the newest last
 	running   bool       // a rollout that has started has not ended: see stats.go
 
+	acknowledged *cache.Overlay // the control plane needs not wait for scouts of this revision
+
 	pendingSince time.Time // since when something has been pending; zero: nothing is
 
 	role Role
@@ -96,7 +98,7 @@ func (k *key) setRule(r *Rule) {
 }
 
 func (k *key) governor() *cache.Governor {
-	return &cache.Governor{Types: maps.Clone(k.types), Changed: k.c.inbox.change}
+	return &cache.Governor{Types: maps.Clone(k.types), Wait: waitOf(k.state.Policy()), Changed: k.c.inbox.change}
 }
 
 func (k *key) newArms() *arms {
@@ -116,11 +118,15 @@ func (k *key) pendingChanged(now time.Time) {
 	}
 	switch {
 	case k.role != Deciding:
+		k.acknowledges(k.group.CutOverlay()) // another node has the canaries
 	case k.isKnown():
 		k.group.Promote(k.group.CutOverlay(), cache.CausePromoted)
 	case pending:
 		if !k.isDecided() {
 			k.carry(k.state.Changed(now), now)
+		}
+		if k.state.Newer || k.state.Phase == rollout.Held && k.state.Need != rollout.Quiet {
+			k.acknowledges(k.group.CutOverlay()) // it waits for the end of the one before, or is refused
 		}
 	case k.group.HasAnswered():
 		k.withdrawn(now)
@@ -180,6 +186,10 @@ func (k *key) evaluate(now time.Time) {
 func (k *key) waits(d rollout.Decision, now time.Time) {
 	k.why, k.due = d.Why, d.At
 	switch d.Why {
+	case rollout.ByBrakes, rollout.ForApproval, rollout.ForBudget, rollout.ForBreaker, rollout.ForClients:
+		k.acknowledgesOnce()
+	}
+	switch d.Why {
 	case rollout.ForBake, rollout.ForData, rollout.ForClients, rollout.ForBudget, rollout.ForBreaker:
 		if at := now.Add(look); k.due.IsZero() || at.Before(k.due) {
 			k.due = at
@@ -201,6 +211,8 @@ func (k *key) view(now time.Time) rollout.View {
 			if v.Verdict.Outcome == rollout.Passes {
 				v.Verdict.Outcome = rollout.NotEnough
 			}
+		} else if k.haveScoutsAnswered() {
+			k.acknowledgesOnce()
 		}
 	}
 	switch k.state.Need {
@@ -309,11 +321,13 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 		k.carry(effect, now)
 	case rollout.Fail:
 		k.arms.brake()
+		complain := k.complaint(&v.Verdict)
 		effect := k.state.Failed(v.Verdict, now)
 		k.decided("failed", now)
 		k.c.counts.judges(&v.Verdict)
 		k.ends(EndedFailed)
 		k.carry(effect, now)
+		complain()
 	}
 }
 
@@ -412,6 +426,7 @@ func (k *key) cut(now time.Time) bool {
 	k.carry(effect, now)
 	switch {
 	case is == rollout.CutRefused:
+		k.acknowledges(o)
 		k.decided("refused", now)
 	case is == rollout.Cut || k.candidate == nil:
 		k.overlay, k.candidate = o, o.Candidate(d.String())
