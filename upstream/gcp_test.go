@@ -128,11 +128,11 @@ func TestNamesAfterTheWildcard(t *testing.T) {
 	}
 }
 
-// controlPlane returns a go-control-plane server of clusters a and b and endpoints e, and the
-// function that sets them.
+// controlPlane returns a go-control-plane server of clusters a and b, endpoints e and route r, and
+// the function that sets them.
 func controlPlane(t *testing.T, linear bool) (cp *xdstest.ControlPlane, set func(salt int)) {
 	resources := func(salt int) []proto.Message {
-		return []proto.Message{cluster("a", salt), cluster("b", salt), endpoints("e", salt)}
+		return []proto.Message{cluster("a", salt), cluster("b", salt), endpoints("e", salt), route("r", salt)}
 	}
 	if linear {
 		cp = memory.NewLinearControlPlane(t)

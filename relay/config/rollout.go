@@ -69,6 +69,8 @@ type RolloutPolicy struct {
 	// What a newer revision does during a rollout: restart replaces the older one and
 	// starts from scouts; wait waits for the end of the rollout.
 	Newer RolloutNewer `yaml:"newer"`
+	// What the control plane gets about the changes of the types.
+	Upstream RolloutUpstream `yaml:"upstream"`
 	// How long a rollout may take before its status reports it as overdue. It releases
 	// nothing by itself. At least the sum of all bakes, at most 720h.
 	Longest time.Duration `yaml:"longest"`
@@ -146,6 +148,20 @@ type RolloutLost struct {
 	TimesControl float64 `yaml:"times_control"`
 }
 
+// RolloutUpstream is what the control plane gets about the changes of the types.
+type RolloutUpstream struct {
+	// When the relay answers a response with changes that it holds back: scouts waits until
+	// scouts have answered, which makes it an ACK or a NACK, and sends no other request of
+	// the type meanwhile; stored sends an ACK at once. With mode manual it is sent at once.
+	Answer RolloutAnswer `yaml:"answer"`
+	// How long the answer waits for scouts at most. From 0s to 900ms.
+	Within time.Duration `yaml:"within"`
+	// Reports a revision that fails after the ACK with one more request: a NACK of the
+	// newest response, with the resources, the reason and the number of clients. It is
+	// sent once for each revision and type.
+	LateNACK bool `yaml:"late_nack"`
+}
+
 // RolloutErrors is when failed requests fail a step.
 type RolloutErrors struct {
 	// The percentage by which the rate of failed requests of canaries must certainly exceed
@@ -180,7 +196,7 @@ func presetPolicy(name string) RolloutPolicy {
 	p := RolloutPolicy{
 		Name: from.Name, Mode: RolloutMode(from.Mode), Types: from.Types, Settle: RolloutSettle(from.Settle),
 		Scouts: RolloutScouts(from.Scouts), FinalBake: from.Final, OnFail: RolloutOnFail(from.OnFail),
-		Newer: RolloutNewer(from.Newer), Longest: from.Longest,
+		Newer: RolloutNewer(from.Newer), Upstream: RolloutUpstream{RolloutAnswer(from.Upstream.Answer), from.Upstream.Within, from.Upstream.LateNACK}, Longest: from.Longest,
 		Canaries: RolloutCanaries{Match: from.Canaries.Match, Spread: from.Canaries.Spread, Never: from.Canaries.Never, Small: from.Canaries.Small},
 		FailIf:   RolloutFailIf{from.FailIf.NACKs, RolloutUnanswered(from.FailIf.Unanswered), RolloutLost(from.FailIf.Lost), RolloutErrors{from.FailIf.Errors.AboveControl, int(from.FailIf.Errors.Requests)}},
 	}
@@ -193,8 +209,7 @@ func presetPolicy(name string) RolloutPolicy {
 	return p
 }
 
-// policy returns the policy in the form for rollouts. The control plane gets its answers at once, and
-// questions to other systems fail nothing.
+// policy returns the policy in the form for rollouts. Questions to other systems fail nothing.
 func (p *RolloutPolicy) policy() *rollout.Policy {
 	to := &rollout.Policy{
 		Name: p.Name, Mode: rollout.Mode(p.Mode), Types: p.Types, Settle: rollout.Settle(p.Settle),
@@ -202,7 +217,7 @@ func (p *RolloutPolicy) policy() *rollout.Policy {
 		Final:  p.FinalBake, OnFail: rollout.OnFail(p.OnFail), Newer: rollout.Newer(p.Newer), Longest: p.Longest,
 		Canaries: rollout.Canaries{Match: p.Canaries.Match, Spread: p.Canaries.Spread, Never: p.Canaries.Never, Small: p.Canaries.Small},
 		FailIf:   rollout.FailIf{NACKs: p.FailIf.NACKs, Unanswered: rollout.Unanswered(p.FailIf.Unanswered), Lost: rollout.Lost(p.FailIf.Lost), Errors: rollout.Errors{AboveControl: p.FailIf.Errors.AboveControl, Requests: uint64(max(p.FailIf.Errors.Requests, 0))}},
-		Upstream: rollout.Upstream{Answer: rollout.AtOnce},
+		Upstream: rollout.Upstream{Answer: rollout.Answer(p.Upstream.Answer), Within: p.Upstream.Within, LateNACK: p.Upstream.LateNACK},
 	}
 	for _, s := range p.Steps {
 		to.Steps = append(to.Steps, rollout.Step(s))
@@ -286,6 +301,14 @@ type RolloutOnFail rollout.OnFail
 // UnmarshalText takes the name of what a failure does.
 func (f *RolloutOnFail) UnmarshalText(text []byte) error {
 	return oneOf((*rollout.OnFail)(f), text, rollout.RollBack, rollout.HoldThere)
+}
+
+// RolloutAnswer is when the control plane gets its answer.
+type RolloutAnswer rollout.Answer
+
+// UnmarshalText takes the name of when the control plane gets its answer.
+func (a *RolloutAnswer) UnmarshalText(text []byte) error {
+	return oneOf((*rollout.Answer)(a), text, rollout.AfterScouts, rollout.AtOnce)
 }
 
 // RolloutNewer is what a newer revision does.

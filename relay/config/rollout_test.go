@@ -54,6 +54,7 @@ rollout:
       fail_if: {nacks: 2, lost: {clients: 0}, errors: {above_control: 2%}}
       on_fail: hold
       newer: wait
+      upstream: {within: 500ms, late_nack: false}
       longest: 3h
     - {name: none, mode: off}
     - {name: careful, mode: manual}
@@ -64,7 +65,7 @@ rollout:
 		Steps: []rollout.Step{{Share: 0.125, Bake: 5 * time.Minute}, {Share: 0.5, Bake: time.Minute, Approve: true}}, Final: time.Hour,
 		Canaries: rollout.Canaries{Match: `node.cluster != "x"`, Never: "has(node.metadata.pinned)", Small: 5},
 		FailIf:   rollout.FailIf{NACKs: 2, Unanswered: rollout.Unanswered{Clients: 1, Within: 10 * time.Second}, Lost: rollout.Lost{TimesControl: 3}, Errors: rollout.Errors{AboveControl: 0.02, Requests: 500}},
-		OnFail:   rollout.HoldThere, Newer: rollout.AfterThis, Longest: 3 * time.Hour, Upstream: rollout.Upstream{Answer: rollout.AtOnce},
+		OnFail:   rollout.HoldThere, Newer: rollout.AfterThis, Longest: 3 * time.Hour, Upstream: rollout.Upstream{Answer: rollout.AfterScouts, Within: 500 * time.Millisecond},
 	}
 	if got := all.Policy("web"); !reflect.DeepEqual(got, want) {
 		t.Errorf("mine is\n%+v, expected\n%+v", got, want)
@@ -77,7 +78,6 @@ rollout:
 	}
 	// A preset has its own values, but for what no key of the configuration sets.
 	standard := rollout.Preset(rollout.Standard)
-	standard.Upstream = rollout.Upstream{Answer: rollout.AtOnce}
 	if got := all.Policy("preset"); !reflect.DeepEqual(got, standard) {
 		t.Errorf("standard is\n%+v, expected\n%+v", got, standard)
 	}

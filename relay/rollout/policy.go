@@ -173,13 +173,14 @@ const (
 	AfterThis Newer = "wait"
 )
 
-// Upstream is what the control plane is reported.
+// Upstream is what the control plane gets about the changes of gated types (K1, K2).
 type Upstream struct {
 	// Answer is when a response of a gated type is answered.
 	Answer Answer
 	// Within bounds how long the answer waits for scouts.
 	Within time.Duration
-	// LateNACK says that a failure after the answer is reported by one more request.
+	// LateNACK says that a failure after the answer is reported by one more request, at most once for each
+	// revision and type.
 	LateNACK bool
 }
 

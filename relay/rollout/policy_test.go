@@ -21,11 +21,11 @@ func world(t *testing.T) *World {
 	return &World{Env: env, LastGood: true, Agrees: true}
 }
 
-// TestPresets holds that presets have no mistake, and what they gate.
+// TestPresets holds that presets have no mistake and no warning, and what they gate.
 func TestPresets(t *testing.T) {
 	for _, p := range Presets() {
 		problems, warnings := p.Validate(world(t))
-		if len(problems) > 0 || len(warnings) != 1 || warnings[0].Field != "settle.max" {
+		if len(problems)+len(warnings) > 0 {
 			t.Errorf("%s: %v, %v", p.Name, problems, warnings)
 		}
 		if Preset(p.Name) == nil || !p.Gates(resource.ClusterURL) || p.Gates(resource.EndpointURL) || p.Gates(resource.SecretURL) {
@@ -41,6 +41,26 @@ func TestPresets(t *testing.T) {
 	mine := Policy{Name: "mine", Mode: Observe, Steps: []Step{}, Checks: []Check{{Name: "a"}}}
 	if p := mine.WithDefaults(); p.Mode != Observe || len(p.Steps) != 0 || p.Checks[0].Every != 30*time.Second || mine.Checks[0].Every != 0 {
 		t.Errorf("with defaults: %+v", p)
+	}
+}
+
+// TestSettleLongerThanTheAnswer: a policy whose control plane cannot get a NACK in time has a warning.
+func TestSettleLongerThanTheAnswer(t *testing.T) {
+	for _, tc := range []struct {
+		answer        Answer
+		quiet, within time.Duration
+		warns         bool
+	}{
+		{AfterScouts, 250 * time.Millisecond, 900 * time.Millisecond, false},
+		{AfterScouts, 900 * time.Millisecond, 900 * time.Millisecond, true},
+		{AfterScouts, time.Second, 0, false}, {AtOnce, time.Second, 900 * time.Millisecond, false},
+	} {
+		p := Preset(Standard)
+		p.Upstream.Answer, p.Settle.Quiet, p.Upstream.Within = tc.answer, tc.quiet, tc.within
+		_, warnings := p.Validate(world(t))
+		if is := len(warnings) == 1 && warnings[0].Field == "settle.quiet"; is != tc.warns {
+			t.Errorf("%+v: %v", tc, warnings)
+		}
 	}
 }
 

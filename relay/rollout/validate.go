@@ -106,9 +106,9 @@ func (p *Policy) checkTimes(c *check) {
 	if p.Upstream.Answer == AfterScouts {
 		between(c, "upstream.within", p.Upstream.Within, 0, 900*time.Millisecond)
 	}
-	if p.Upstream.Answer == AfterScouts && p.Mode.Holds() && p.Settle.Max > p.Upstream.Within {
-		c.warnings = append(c.warnings, Problem{"settle.max", fmt.Sprintf(
-			"is %v, which is more than upstream.within, %v: a rejection may reach the control plane as a late report instead of as a NACK", p.Settle.Max, p.Upstream.Within)})
+	if p.Upstream.Answer == AfterScouts && p.Mode.Holds() && p.Upstream.Within > 0 && p.Settle.Quiet >= p.Upstream.Within {
+		c.warnings = append(c.warnings, Problem{"settle.quiet", fmt.Sprintf(
+			"is %v, which is not less than upstream.within, %v: the control plane gets its ACK before scouts get the revision; set upstream.answer to stored, or lower settle.quiet", p.Settle.Quiet, p.Upstream.Within)})
 	}
 }
 
