@@ -37,8 +37,16 @@ type staged struct {
 func stage(t *testing.T, variant config.Variant, clients int, edit func(*config.RolloutPolicy)) *staged {
 	t.Helper()
 	s := &staged{t: t, origin: xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster), config: testConfig()}
-	cfg := s.config
-	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{s.origin.Addr()}, variant
+	s.origin.Set("demo", s.revision("a")...)
+	s.begin(s.origin.Addr(), variant, clients, edit)
+	return s
+}
+
+// begin is stage with a control plane that has the revision "a".
+func (s *staged) begin(controlPlane string, variant config.Variant, clients int, edit func(*config.RolloutPolicy)) {
+	t, cfg := s.t, s.config
+	t.Helper()
+	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{controlPlane}, variant
 	cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory, cfg.LastKnownGood.WriteDelay = config.StoreDirectory, t.TempDir(), 100*time.Millisecond
 	policy := quickPolicy()
 	if edit != nil {
@@ -46,13 +54,11 @@ func stage(t *testing.T, variant config.Variant, clients int, edit func(*config.
 	}
 	cfg.Rollout.Policies, cfg.Rollout.Budget = []config.RolloutPolicy{policy}, []string{"100%"}
 	cfg.Aggregation.Rules = []aggregation.Rule{{Name: "web", Key: "node.cluster", Rollout: "mine"}}
-	s.origin.Set("demo", s.revision("a")...)
 	s.running = startWith(t, cfg, relay.Options{})
 	for i := range clients {
 		s.join(fmt.Sprint("client-", i))
 	}
 	s.all("the first configuration", s.has("a"))
-	return s
 }
 
 // quickPolicy is a policy "mine" with one step, of a half.

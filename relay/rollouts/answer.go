@@ -61,7 +61,7 @@ func (k *key) complaint(v *rollout.Verdict) func() {
 	if o == nil || slices.ContainsFunc(k.history, func(d Decision) bool { return d.What == "failed" && d.Revision == revision }) {
 		return func() { k.acknowledges(o) }
 	}
-	c := complaint{revision: revision, verdict: v, trouble: k.trouble(), rejected: k.counts.Canary.NACKs, canaries: k.counts.Canary.Clients, overlay: o}
+	c := complaint{revision: revision, verdict: v, trouble: k.trouble(), rejected: k.counts.Canary.NACKs, canaries: max(k.counts.Canary.Clients, len(k.state.Run.Canaries.Hashes)), overlay: o}
 	policy := k.state.Run.Policy
 	switch {
 	case k.state.Phase == rollout.Proving:
