@@ -140,10 +140,14 @@ func TestTierPolicyRejected(t *testing.T) {
 			t.Errorf("held: %+v", is)
 		}
 		w.all("the stable revision", w.has("a"))
+		xdstest.Eventually(t, "the owner sends a NACK", func() bool { return w.origin.Counts().Nacks == 1 })
 		w.origin.Remove("demo", xdstest.ClusterType, "poison")
 		w.origin.Set("demo", w.revision("b")...)
 		w.all("what the control plane sends instead", w.has("b"))
 		w.waitState("Idle")
+		if n := w.origin.Counts().Nacks; n != 1 {
+			t.Errorf("the control plane got %d NACKs", n)
+		}
 		w.checkAll()
 	})
 }

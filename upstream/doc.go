@@ -47,7 +47,7 @@
 //	a key's state        runner.go, timers.go, stale.go, absence.go, package resume
 //	one stream           server_stream.go, session.go, retry.go, pauses.go
 //	requests             answer.go, request.go, divide.go, package conversation
-//	responses            answer.go, nack.go, package conversation
+//	responses            answer.go, nack.go, verdict.go, package conversation
 //	quarantined types    quarantine.go, probe.go, package quarantine
 //	other nodes          follow.go
 //	load reports         load.go, load_nearest.go

@@ -97,7 +97,7 @@
 //	                     content.go, unreachable.go
 //	errors and TTLs      resource_error.go, errored.go, ttl.go
 //	freeze and undo      account.go, gate.go, freeze.go, undo.go
-//	candidates           view.go
+//	candidates           view.go, verdict.go
 //	removal guard        guard.go, guard_renew.go, children.go, removed.go
 //	last known good      snapshot.go, restore.go, renew.go, overtaken.go
 //	tier heads           tier_head.go, tier_head_trace.go, table_digest.go

@@ -63,8 +63,10 @@ func (k *key) complaint(v *rollout.Verdict) func() {
 	}
 	c := complaint{revision: revision, verdict: v, trouble: k.trouble(), rejected: k.counts.Canary.NACKs, canaries: max(k.counts.Canary.Clients, len(k.state.Run.Canaries.Hashes)), overlay: o}
 	policy := k.state.Run.Policy
+	c.who = "canaries"
 	switch {
 	case k.state.Phase == rollout.Proving:
+		c.who = "clients"
 		c.consequence = "all clients return to the revision before"
 	case policy.OnFail == rollout.HoldThere:
 		c.consequence = "they keep it until an operator decides"
@@ -100,7 +102,8 @@ type complaint struct {
 	trouble     Trouble
 	rejected    int // canaries that have rejected any type
 	canaries    int
-	others      int // affected clients that never got it
+	others      int    // affected clients that never got it
+	who         string // has it
 	consequence string
 	overlay     *cache.Overlay
 	changes     []cache.OverlayChange // of overlay, once they are needed
@@ -116,9 +119,9 @@ func (c *complaint) about(t *resource.Type) string {
 		if rejected == 0 {
 			return ""
 		}
-		fmt.Fprintf(&b, "%s; %s of %s canaries rejected it", strings.Join(reasons, "; "), thousands(rejected), thousands(max(c.canaries, rejected)))
+		fmt.Fprintf(&b, "%s; %s of %s %s rejected it", strings.Join(reasons, "; "), thousands(rejected), thousands(max(c.canaries, rejected)), c.who)
 	default:
-		fmt.Fprintf(&b, "%s; canaries with it are not well: %s", c.names(t, nil), redact.Short(c.verdict.Reasons(), maxUpstreamText))
+		fmt.Fprintf(&b, "%s; %s with it are not well: %s", c.names(t, nil), c.who, redact.Short(c.verdict.Reasons(), maxUpstreamText))
 	}
 	fmt.Fprintf(&b, "; %s", c.consequence)
 	switch {

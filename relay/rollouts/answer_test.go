@@ -134,7 +134,7 @@ func TestComplaintAboutLost(t *testing.T) {
 		sleep(time.Minute)
 		s.is("shop", "Held")
 		all := s.feed["shop"].TakeVerdicts()
-		if len(all) != 1 || all[0].Outcome != cache.VerdictFails || all[0].Change != c.Change || !strings.HasPrefix(all[0].Reason, "a; canaries with it are not well: lost: fail, all ") || !strings.HasSuffix(all[0].Reason, "lost; all clients return to the revision before ("+is.Revision+")") {
+		if len(all) != 1 || all[0].Outcome != cache.VerdictFails || all[0].Change != c.Change || !strings.HasPrefix(all[0].Reason, "a; clients with it are not well: lost: fail, all ") || !strings.HasSuffix(all[0].Reason, "lost; all clients return to the revision before ("+is.Revision+")") {
 			t.Errorf("%+v", all)
 		}
 	})
@@ -175,7 +175,7 @@ func TestNothingWaitsForNobody(t *testing.T) {
 // secrets, however many clients say what.
 func TestComplaintIsShort(t *testing.T) {
 	c := complaint{
-		revision: "r-1", canaries: 12_345, others: 1, consequence: "rolled back", rejected: 1234, overlay: &cache.Overlay{},
+		revision: "r-1", canaries: 12_345, others: 1, who: "canaries", consequence: "rolled back", rejected: 1234, overlay: &cache.Overlay{},
 		verdict: &rollout.Verdict{Findings: []rollout.Finding{{Signal: rollout.NACKSignal, Outcome: rollout.Fails}}},
 	}
 	for i := range maxTrouble {
