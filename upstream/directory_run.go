@@ -25,6 +25,7 @@ func (d *Directory) Run(ctx context.Context, f *cache.Feed) {
 		case <-snap.replaced:
 		case <-f.News():
 		}
+		f.TakeVerdicts() // files get no answer
 		demand = f.TakeDemand(false, true)
 	}
 }
