@@ -47,7 +47,7 @@ func (r *runner) flush(s *session, a *asked) {
 	s.flush(a)
 }
 
-// judge reports to the control plane what canaries have made of what it has sent.
+// judge reports the verdicts of canaries to the control plane.
 func (r *runner) judge() {
 	verdicts := r.feed.TakeVerdicts()
 	for i := range verdicts {

@@ -6,11 +6,11 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// What canaries make of a revision is for the control plane, too: the feed of its stream gets a verdict for
-// each type, and compares it with what its newest response has carried. So a verdict about something else
-// than the stream has sent last does nothing.
+// The control plane gets the verdict of canaries on a revision, too: the feed of its stream takes one for each
+// type, and compares it with the changes that its newest response has carried. So a verdict about something
+// else than the stream has carried last does nothing.
 
-// Outcome is what canaries have made of a revision.
+// Outcome is the decision of a verdict.
 type Outcome uint8
 
 const (
@@ -22,13 +22,13 @@ const (
 	VerdictFailsInTime
 )
 
-// Verdict is what canaries have made of the changes of a type.
+// Verdict is the decision about the changes of a type.
 type Verdict struct {
 	Type    *resource.Type
 	Outcome Outcome
 	// Change identifies the changes; see [Carried].
 	Change resource.Digest
-	// Reason names the resources and says what is wrong, for the control plane. It has no secrets.
+	// Reason names the resources and the error, for the control plane. It has no secrets.
 	Reason string
 }
 
