@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
@@ -56,7 +57,10 @@ func TestPolicyUpstream(t *testing.T) {
 					cp.OnRequest(nacks.note)
 					s := &staged{t: t, config: testConfig()}
 					cp.set("1", s.revision("a")...)
-					s.begin(cp.Addr(), variant, 10, func(p *config.RolloutPolicy) { p.Upstream.Answer = config.RolloutAnswer(answer) })
+					s.begin(cp.Addr(), variant, 10, func(p *config.RolloutPolicy) {
+						p.Upstream.Answer = config.RolloutAnswer(answer)
+						p.Settle.Quiet = 400 * time.Millisecond // the linear caches send each type by itself
+					})
 					var held string
 					for i, bad := range []string{"poison", "poison too"} {
 						cp.set(fmt.Sprint(2+i), append(s.revision("poison"), xdstest.Cluster(bad, 0), xdstest.Endpoints(bad, "127.0.0.1:1"))...)
