@@ -140,7 +140,7 @@ trace-picture: build redis $(COLLECTOR) ## draw docs/img/trace.svg from what a c
 	mv bin/record/trace.svg docs/img/trace.svg
 
 screenshots: build redis ## take the pictures of the live page and of a terminal in docs/img (3 minutes)
-	E2E_SCREENSHOTS=$(CURDIR)/docs/img bash relay/e2e/run -run '^TestScreenshots$$'
+	E2E_SCREENSHOTS=$(CURDIR)/docs/img bash relay/e2e/run -run '^Test(Rollout)?Screenshots$$'
 
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it
 	bin/xdsrelay demo $(ARGS)

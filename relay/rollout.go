@@ -66,7 +66,7 @@ func (n *Node) inTier() bool { return n.links != nil || n.store != nil }
 // showRollout are the questions and orders of operators.
 func (n *Node) showRollout() ops.ShowRollout {
 	return ops.ShowRollout{
-		Status: n.statusOfAll, History: showOf[ops.RolloutHistory](n, shownHistory), Diff: showOf[ops.RolloutDiff](n, shownDiff),
+		Status: n.statusOfAll, Active: n.activeOfAll, History: showOf[ops.RolloutHistory](n, shownHistory), Diff: showOf[ops.RolloutDiff](n, shownDiff),
 		Order: n.rollouts.order, Plan: showOf[ops.RolloutPlan](n, shownPlan),
 	}
 }

@@ -140,6 +140,7 @@ func (n *Node) answerRollouts() {
 // What operators ask about the rollout of a key.
 const (
 	shownStatus  = "status"
+	shownActive  = "active"
 	shownHistory = "history"
 	shownDiff    = "diff"
 	shownPlan    = "plan"
@@ -151,6 +152,8 @@ func (n *Node) shownHere(what, key string) (any, error) {
 	switch what {
 	case shownStatus:
 		return local.RolloutStatus(key, n.cache.Orders(), n.control.Load())
+	case shownActive:
+		return local.RolloutActive(n.cache.Orders(), n.control.Load()), nil
 	case shownHistory:
 		return local.RolloutHistory(key, n.control.Load())
 	case shownDiff:
@@ -207,6 +210,15 @@ func (n *Node) statusOfAll(key string) (ops.Rollout, error) {
 	}
 	ctx, end := context.WithTimeout(context.Background(), ownerTimeout)
 	defer end()
-	answers, _ := ops.AskAll[ops.Rollout](ctx, n.everybody(), rolloutShown, url.Values{paramWhat: {shownStatus}}, nil)
-	return ops.MergeRollouts(n.name, answers), nil
+	answers, silent := ops.AskAll[ops.Rollout](ctx, n.everybody(), rolloutShown, url.Values{paramWhat: {shownStatus}}, nil)
+	return ops.MergeRollouts(n.name, answers, silent), nil
+}
+
+// activeOfAll returns what happens to keys now, on all nodes.
+func (n *Node) activeOfAll(ctx context.Context) ops.Rollout {
+	if !n.inTier() {
+		return ops.MergeActive(n.name, []ops.Rollout{n.own().RolloutActive(n.cache.Orders(), n.control.Load())}, nil)
+	}
+	answers, silent := ops.AskAll[ops.Rollout](ctx, n.everybody(), rolloutShown, url.Values{paramWhat: {shownActive}}, nil)
+	return ops.MergeActive(n.name, answers, silent)
 }

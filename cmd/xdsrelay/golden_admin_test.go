@@ -157,6 +157,7 @@ var goldenQuestions = []question{
 	{http.MethodPost, "/config/reload", ""},
 	{http.MethodPost, "/config/reload?format=json", ""},
 	{http.MethodGet, "/api/v1/rollout", ""},
+	{http.MethodGet, "/api/v1/rollout?active=true", ""},
 	{http.MethodGet, "/api/v1/rollout?key=none", ""},
 	{http.MethodGet, "/api/v1/rollout/history?key=none", ""},
 	{http.MethodGet, "/api/v1/rollout/history?key=shop", ""},

@@ -284,6 +284,9 @@ func (a *app) newRolloutStatusCmd() *cobra.Command {
 		if _, err := node.get(cmd.Context(), "/api/v1/rollout", query, &s); err != nil {
 			return usageError{err}
 		}
+		for _, one := range s.Silent {
+			fmt.Fprintf(a.stderr, "node %s does not answer; rollouts that it decides about may be missing: %s\n", printable(one.Node), printable(one.Error))
+		}
 		held := s.All != nil
 		for _, k := range s.Keys {
 			held = held || k.State == "frozen" || k.State == "undone" || k.Rollout != nil && strings.HasPrefix(k.Rollout.State, "Held")
@@ -348,8 +351,15 @@ func printProgress(w io.Writer, s *ops.RolloutProgress, now time.Time) {
 	if s.Revision != "" {
 		fmt.Fprintf(w, "  revision      %s\n", printable(s.Revision))
 	}
-	if s.Steps > 0 {
+	switch {
+	case s.Steps == 0:
+	case strings.HasPrefix(s.State, "Held"):
+		fmt.Fprintf(w, "  refused at    step %d of %d, after %d of %d affected clients were sent it\n", s.Step, s.Steps, s.Exposed, s.Affected)
+	default:
 		fmt.Fprintf(w, "  step          %d of %d, %d of %d affected clients are canaries\n", s.Step, s.Steps, s.Canaries, s.Affected)
+	}
+	if c := s.Canary; c != nil {
+		fmt.Fprintf(w, "  canaries      %s\n  control       %s\n", armText(c), armText(s.Control))
 	}
 	if !s.BakeEnds.IsZero() {
 		fmt.Fprintf(w, "  bake          %s left\n", max(0, s.BakeEnds.Sub(now)).Round(time.Second))
@@ -364,6 +374,18 @@ func printProgress(w io.Writer, s *ops.RolloutProgress, now time.Time) {
 	if s.Good != "" {
 		fmt.Fprintf(w, "  good          %s\n", printable(s.Good))
 	}
+	if s.Next != "" {
+		fmt.Fprintf(w, "  next          %s\n", printable(s.Next))
+	}
+}
+
+// armText is what was counted of the canaries, or of their control group.
+func armText(a *ops.RolloutArm) string {
+	requests := "requests not measured"
+	if a.Requests > 0 {
+		requests = fmt.Sprintf("%d of %d requests failed", a.Errors, a.Requests)
+	}
+	return fmt.Sprintf("%s, %d accepted it, %d rejected it, %d unanswered, %d lost; %s", count(a.Clients, "client"), a.Accepted, a.Rejected, a.Unanswered, a.Lost, requests)
 }
 
 // printTrouble prints which canaries have trouble with a revision.

@@ -36,3 +36,22 @@ func TestRolloutTrouble(t *testing.T) {
 		t.Errorf("the decisions: %s", text)
 	}
 }
+
+// TestRolloutProgress: the status has both groups, where a revision was refused, and what is next.
+func TestRolloutProgress(t *testing.T) {
+	var moves, held strings.Builder
+	arm := &ops.RolloutArm{Clients: 5, Accepted: 4, Requests: 100, Errors: 7}
+	printProgress(&moves, &ops.RolloutProgress{State: "Stepping Bake", Step: 1, Steps: 2, Canaries: 5, Affected: 10, Canary: arm, Control: &ops.RolloutArm{Clients: 1}, Next: "all clients\x1b"}, time.Now())
+	printProgress(&held, &ops.RolloutProgress{State: "Held", Steps: 2, Exposed: 2, Affected: 10}, time.Now())
+	for _, want := range []string{
+		"step          1 of 2, 5 of 10 affected clients are canaries\n", "canaries      5 clients, 4 accepted it, 0 rejected it, 0 unanswered, 0 lost; 7 of 100 requests failed\n",
+		"control       1 client, 0 accepted it, 0 rejected it, 0 unanswered, 0 lost; requests not measured\n", "next          all clients",
+	} {
+		if !strings.Contains(moves.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, moves.String())
+		}
+	}
+	if !strings.Contains(held.String(), "refused at    step 0 of 2, after 2 of 10 affected clients were sent it\n") || strings.Contains(moves.String(), "\x1b") {
+		t.Errorf("held:\n%s", held.String())
+	}
+}

@@ -87,7 +87,7 @@ func pages(cfg Config) []page {
 		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile", pprof.Profile, []string{"seconds"}},
 		{profiles + "symbol", "", "the function names of program counters", pprof.Symbol, []string{wholeQuery}},
 		{profiles + "trace", profiles + "trace?seconds=1", "an execution trace", pprof.Trace, []string{"seconds"}},
-	}, append(append(cfg.Tier.apiPages(), cfg.Tier.rolloutPages()...), cfg.livePages(v)...)...)
+	}, append(append(cfg.Tier.apiPages(), cfg.Tier.rolloutPages(v)...), cfg.livePages(v)...)...)
 }
 
 // profiles is where the profiles of the process are. They look into it and can

@@ -14,7 +14,8 @@ const lookPause = time.Second
 
 // watcher looks at a tier when it is asked to, and seldom enough.
 type watcher struct {
-	cfg Config // fixed
+	cfg    Config // fixed
+	glance glance // of the rollouts
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -42,4 +43,23 @@ func (v *watcher) observe(ctx context.Context) (ops.Live, ops.Members) {
 	v.last = (&ops.Observed{Title: v.cfg.Title, Members: v.members, Answers: answers, Silent: silent, Origins: v.cfg.Origins(), TraceURL: v.cfg.TraceURL}).Live()
 	v.at = time.Now()
 	return v.last, v.members
+}
+
+// glance is an answer about the rollouts of all nodes, that is good for a moment.
+type glance struct {
+	mu   sync.Mutex
+	at   time.Time   // guarded by mu
+	last ops.Rollout // guarded by mu
+}
+
+// rollouts asks all nodes to which keys something happens, unless that was done just now.
+func (v *watcher) rollouts(ctx context.Context) ops.Rollout {
+	g := &v.glance
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.at) >= lookPause {
+		g.last = v.cfg.Tier.Rollout.Active(context.WithoutCancel(ctx))
+		g.at = time.Now()
+	}
+	return g.last
 }

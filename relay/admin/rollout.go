@@ -9,20 +9,47 @@ import (
 )
 
 // rolloutPages are the questions about what clients see of what control planes send.
-func (t Tier) rolloutPages() []page {
+func (t Tier) rolloutPages(v *watcher) []page {
 	return []page{
-		{apiPath + "rollout", "", "the keys that are frozen, undone or staged, or the state of one key: what is held back, since when, and why", answerKey(true, func(key string) (any, error) { return t.Rollout.Status(key) }), []string{ops.ParamKey}},
-		{apiPath + "rollout/history", apiPath + "rollout/history?key=NAME", "the last revisions of a key on this node", answerKey(false, func(key string) (any, error) { return t.Rollout.History(key) }), []string{ops.ParamKey}},
-		{apiPath + "rollout/plan", apiPath + "rollout/plan?key=NAME", "which clients would get what is pending first, by the rollout policy of a key", answerKey(false, func(key string) (any, error) { return t.Rollout.Plan(key) }), []string{ops.ParamKey}},
-		{apiPath + "rollout/diff", apiPath + "rollout/diff?key=NAME", "what is held back of a key on this node: fields without secrets", answerKey(false, func(key string) (any, error) { return t.Rollout.Diff(key) }), []string{ops.ParamKey}},
+		{apiPath + "rollout", "", "the keys that are frozen, undone or staged, or the state of one key: what is held back, since when, and why", v.apiRollout, []string{ops.ParamKey, paramActive}},
+		{apiPath + "rollout/history", apiPath + "rollout/history?key=NAME", "the last revisions of a key on this node", answerKey(func(key string) (any, error) { return t.Rollout.History(key) }), []string{ops.ParamKey}},
+		{apiPath + "rollout/plan", apiPath + "rollout/plan?key=NAME", "which clients would get what is pending first, by the rollout policy of a key", answerKey(func(key string) (any, error) { return t.Rollout.Plan(key) }), []string{ops.ParamKey}},
+		{apiPath + "rollout/diff", apiPath + "rollout/diff?key=NAME", "what is held back of a key on this node: fields without secrets", answerKey(func(key string) (any, error) { return t.Rollout.Diff(key) }), []string{ops.ParamKey}},
 	}
 }
 
-// answerKey answers a question about a key; optional says that it may be about all keys.
-func answerKey(optional bool, ask func(key string) (any, error)) http.HandlerFunc {
+// paramActive limits the keys to those to which something happens.
+const paramActive = "active"
+
+// apiRollout answers with the state of all keys, of one, or of those to which something happens. The live page
+// asks for the latter every few seconds.
+func (v *watcher) apiRollout(w http.ResponseWriter, r *http.Request) {
+	key := r.URL.Query().Get(ops.ParamKey)
+	active := false
+	if text := r.URL.Query().Get(paramActive); text != "" {
+		var err error
+		if active, err = strconv.ParseBool(text); err != nil || active && key != "" {
+			apiError(w, http.StatusBadRequest, errors.New("active: got "+strconv.Quote(text)+", expected true or false, and no key"))
+			return
+		}
+	}
+	if active {
+		writeTagged(w, r, v.rollouts(r.Context()))
+		return
+	}
+	answer, err := v.cfg.Tier.Rollout.Status(key)
+	if err != nil {
+		apiError(w, http.StatusNotFound, errors.New("this node has no key "+strconv.Quote(key)))
+		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// answerKey answers a question about a key.
+func answerKey(ask func(key string) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		key := r.URL.Query().Get(ops.ParamKey)
-		if key == "" && !optional {
+		if key == "" {
 			apiError(w, http.StatusBadRequest, errors.New("the parameter key is missing: expected ?key=KEY"))
 			return
 		}

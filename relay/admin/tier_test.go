@@ -64,6 +64,7 @@ func testTier() Tier {
 		},
 		Rollout: ops.ShowRollout{
 			Status:  func(string) (ops.Rollout, error) { return ops.Rollout{}, nil },
+			Active:  func(context.Context) ops.Rollout { return ops.Rollout{} },
 			History: func(string) (ops.RolloutHistory, error) { return ops.RolloutHistory{}, ops.ErrUnknownKey },
 			Diff:    func(string) (ops.RolloutDiff, error) { return ops.RolloutDiff{}, ops.ErrUnknownKey },
 			Plan:    func(string) (ops.RolloutPlan, error) { return ops.RolloutPlan{}, ops.ErrUnknownKey },

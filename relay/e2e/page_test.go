@@ -109,7 +109,8 @@ func TestLivePage(t *testing.T) {
 	b := startBrowser(t)
 	step(t, "the page shows the tier", func() error {
 		return b.do(order{"do": "open", "url": "http://" + s.nodes["a"].admin + "/"},
-			sees(fmt.Sprintf("%d clients on 3 nodes", 2*s.all()+1), "h1"), sees("no problems"), sees("live", "#fresh"), sees("relay-c", "main table"))
+			sees(fmt.Sprintf("%d clients on 3 nodes", 2*s.all()+1), "h1"), sees("no problems"), sees("live", "#fresh"), sees("relay-c", "main table"),
+			order{"do": "hidden", "within": "#nav-rollouts"}) // no key has a rollout policy
 	})
 	step(t, "an update comes to all clients of its key", func() error {
 		s.update("shop")

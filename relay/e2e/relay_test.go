@@ -43,7 +43,7 @@ type relayNode struct {
 	admin   string
 	origin  string // address of the control plane
 	variant string // "sotw" or "delta"
-	key     string // CEL expression of the aggregation key
+	key     string // CEL expression of the aggregation key; empty for that of the configuration
 
 	compression string   // downstream.compression.min_size, with the mode always; empty means the default
 	flags       []string // further ones
@@ -57,9 +57,11 @@ func (n relayNode) start(ctx context.Context, t *testing.T, name string) *proces
 		"--listen", n.listen,
 		"--upstream", n.origin,
 		"--upstream-variant", n.variant,
-		"--key-expression", n.key,
 		"--admin", n.admin,
 	)
+	if n.key != "" {
+		cmd.Args = append(cmd.Args, "--key-expression", n.key)
+	}
 	cmd.Args = append(cmd.Args, n.flags...)
 	cmd.Env = append(os.Environ(), n.env...)
 	if n.compression != "" {

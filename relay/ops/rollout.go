@@ -43,6 +43,14 @@ type Rollout struct {
 	// All is the order that freezes all keys.
 	All  *cache.Freeze `json:"all,omitempty"`
 	Keys []RolloutKey  `json:"keys"`
+	// Budget is that of the tier; nil if no key has a policy.
+	Budget *RolloutBudget `json:"budget,omitempty"`
+	// Idle is how many keys with a policy are left out because nothing happens to them, and Omitted how many
+	// others, because there are too many.
+	Idle    int `json:"idle,omitempty"`
+	Omitted int `json:"omitted,omitempty"`
+	// Silent are the nodes that did not answer, of which keys may be missing.
+	Silent []Silent `json:"silent,omitempty"`
 }
 
 // RolloutHistory are the revisions of a key that a node remembers, the newest first.
@@ -90,6 +98,12 @@ type RolloutPlan = rollouts.Plan
 
 // RolloutProgress is how far the rollout of a key is.
 type RolloutProgress = rollouts.Status
+
+// RolloutArm is what was counted of the canaries of a rollout, or of their control group.
+type RolloutArm = rollouts.ArmStatus
+
+// RolloutBudget is how much of the budget is in use, and what the breaker does.
+type RolloutBudget = rollouts.BudgetStatus
 
 // RolloutTrouble is which canaries have trouble with a revision.
 type RolloutTrouble = rollouts.Trouble
@@ -172,6 +186,9 @@ func (o *RolloutOrder) needsReason() bool {
 // RolloutStatus describes a key, or with "" all keys that are held.
 func (l Local) RolloutStatus(key string, orders cache.Orders, control *rollouts.Controller) (Rollout, error) {
 	out := Rollout{Node: l.Node, All: orders.All, Keys: []RolloutKey{}}
+	if b, governs := control.Budget(); governs {
+		out.Budget = &b
+	}
 	for _, g := range l.Groups() {
 		state, freeze, undone := g.Gate()
 		if key != "" && string(g.Key) != key || key == "" && state == gate.Open {
@@ -211,15 +228,19 @@ func (l Local) RolloutStatus(key string, orders cache.Orders, control *rollouts.
 
 // MergeRollouts makes one status of those of all nodes: of each key what the node says that decides about
 // it.
-func MergeRollouts(node string, all []Rollout) Rollout {
-	out := Rollout{Node: node, Keys: []RolloutKey{}}
+func MergeRollouts(node string, all []Rollout, silent []Silent) Rollout {
+	out := Rollout{Node: node, Keys: []RolloutKey{}, Silent: silent}
 	for _, one := range all {
 		if one.All != nil {
 			out.All = one.All
 		}
+		if b := one.Budget; b != nil && (out.Budget == nil || b.Written > out.Budget.Written) {
+			out.Budget = b
+		}
+		out.Idle += one.Idle
 		for _, k := range one.Keys {
 			at, has := slices.BinarySearchFunc(out.Keys, k, func(a, b RolloutKey) int { return strings.Compare(a.Key, b.Key) })
-			switch decides := k.Rollout != nil && k.Rollout.Role == rollouts.Deciding.String(); {
+			switch decides := k.isDecided(); {
 			case !has:
 				out.Keys = slices.Insert(out.Keys, at, k)
 			case decides:
@@ -228,6 +249,12 @@ func MergeRollouts(node string, all []Rollout) Rollout {
 		}
 	}
 	return out
+}
+
+// isDecided reports whether the key was described by the node that decides about it, and not by one that
+// follows it.
+func (k *RolloutKey) isDecided() bool {
+	return k.Rollout != nil && k.Rollout.Role != rollouts.Following.String() && k.Rollout.Role != rollouts.Claiming.String()
 }
 
 // RolloutHistory returns the revisions of a key, and the decisions about them.
@@ -277,6 +304,7 @@ func (l Local) RolloutDiff(key string) (RolloutDiff, error) {
 // ShowRollout are the questions about what clients see, for this node.
 type ShowRollout struct {
 	Status  func(key string) (Rollout, error)
+	Active  func(ctx context.Context) Rollout
 	History func(key string) (RolloutHistory, error)
 	Diff    func(key string) (RolloutDiff, error)
 	Plan    func(key string) (rollouts.Plan, error)

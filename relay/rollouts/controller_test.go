@@ -582,9 +582,9 @@ func TestBudget(t *testing.T) {
 		s.sends("blog", "a=2")
 		sleep(2 * time.Hour)
 		second := s.status("blog")
-		limit, used, open := s.control.Budget()
-		if limit != 2 || used > 2 || used != first.Tokens+second.Tokens || first.Tokens == 0 || open {
-			t.Errorf("%d of %d tokens are used: %+v, %+v", used, limit, s.status("shop"), second)
+		budget, _ := s.control.Budget()
+		if budget.Limit != 2 || budget.Used > 2 || budget.Used != first.Tokens+second.Tokens || first.Tokens == 0 || budget.IsOpen {
+			t.Errorf("the budget is %+v: %+v, %+v", budget, s.status("shop"), second)
 		}
 		if is := s.status("shop"); is.Tokens != first.Tokens {
 			t.Errorf("a rollout in its first bake has %d tokens after 2 hours, and had %d", is.Tokens, first.Tokens)
@@ -606,7 +606,7 @@ func TestBreaker(t *testing.T) {
 		s.sends("shop", "a=2")
 		s.sends("blog", "a=2")
 		sleep(time.Second)
-		if _, _, open := s.control.Budget(); !open {
+		if budget, _ := s.control.Budget(); !budget.IsOpen {
 			t.Error("the breaker is not open after 2 failures")
 		}
 		s.fleet.become(accepts, everybody)

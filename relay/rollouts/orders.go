@@ -151,7 +151,8 @@ type Plan struct {
 
 // PlanStep is a step of a plan. The first one is that of the scouts.
 type PlanStep struct {
-	Name    string        `json:"name"`
+	Name string `json:"name"`
+	// Clients is 0 where it is not known.
 	Clients int           `json:"clients"`
 	Bake    time.Duration `json:"bake_ns"`
 	// Versions are the software versions of which a scout is chosen.
@@ -184,20 +185,14 @@ func (c *Controller) Plan(name string) (Plan, error) {
 	for _, one := range all.eligible {
 		versions.Add(one.traits.Version, one.hash)
 	}
-	scouts := PlanStep{Name: "scouts", Approve: policy.NeedsApproval(0)}
+	p.Steps = schedule(policy, p.Small)
 	for _, v := range versions.Choose(policy.Scouts.Most) {
-		scouts.Clients++
-		scouts.Versions = append(scouts.Versions, v.Name)
+		p.Steps[0].Clients++
+		p.Steps[0].Versions = append(p.Steps[0].Versions, v.Name)
 	}
-	if p.Small && len(policy.Steps) > 0 {
-		scouts.Bake = policy.Steps[0].Bake
+	for i := 1; i < len(p.Steps)-1; i++ {
+		p.Steps[i].Clients = min(policy.Steps[i-1].Share.Of(p.Affected), p.Eligible)
 	}
-	p.Steps = append(p.Steps, scouts)
-	for i, step := range policy.Steps {
-		if !p.Small {
-			p.Steps = append(p.Steps, PlanStep{Name: step.Share.String(), Clients: min(step.Share.Of(p.Affected), p.Eligible), Bake: step.Bake, Approve: policy.NeedsApproval(i + 1)})
-		}
-	}
-	p.Steps = append(p.Steps, PlanStep{Name: "all", Clients: p.Affected, Bake: policy.Final, Approve: policy.NeedsApproval(len(policy.Steps) + 1)})
+	p.Steps[len(p.Steps)-1].Clients = p.Affected
 	return p, nil
 }

@@ -69,13 +69,22 @@ type Status struct {
 	Stable   string   `json:"stable,omitempty"`
 	Good     string   `json:"good,omitempty"`
 	Refused  []string `json:"refused,omitempty"`
-	// Step is 0 for the scouts. The last of Steps is the one to all clients.
+	// Step is 0 for the scouts, or where the revision was refused. The last of Steps is the one to all
+	// clients.
 	Step     int           `json:"step"`
 	Steps    int           `json:"steps"`
 	Share    rollout.Share `json:"share"`
 	BakeEnds time.Time     `json:"bake_ends,omitzero"`
 	Canaries int           `json:"canaries"`
 	Affected int           `json:"affected"`
+	// Exposed is how many clients were sent the revision, also if it was taken back.
+	Exposed int `json:"exposed"`
+	// Canary and Control are what was counted in the step; nil if nothing was.
+	Canary  *ArmStatus `json:"canary,omitempty"`
+	Control *ArmStatus `json:"control,omitempty"`
+	// Schedule are all steps, of which Step is the index. Next is what happens next, or has to be done.
+	Schedule []PlanStep `json:"schedule,omitempty"`
+	Next     string     `json:"next,omitempty"`
 	// Findings are what each signal says.
 	Findings []string `json:"findings,omitempty"`
 
@@ -108,14 +117,6 @@ func (c *Controller) All() (all []Status) {
 		all = append(all, k.status(now))
 	}
 	return all
-}
-
-// Budget returns how many tokens there are, and are held, and whether the breaker is open.
-func (c *Controller) Budget() (limit, used int, open bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	limits := c.cfg.Limits()
-	return c.budget.Limit(&limits, c.cfg.Total()), c.budget.Used(), c.budget.Open
 }
 
 // IsUnproven reports whether clients of a key have content of a type that has not passed its final bake, so
@@ -182,10 +183,7 @@ func (k *key) status(now time.Time) Status {
 		}
 	}
 	if k.state.IsJudged() {
-		s.Step, s.Steps, s.Share = run.Step, len(policy.Steps)+1, run.Share()
-		if run.Small {
-			s.Steps = 1
-		}
+		s.Share = run.Share()
 		if k.state.Need == rollout.Bake {
 			s.BakeEnds = run.BakeEnds
 		}
@@ -199,5 +197,6 @@ func (k *key) status(now time.Time) Status {
 			s.Revision, s.Canaries = f.m.Revision, len(f.m.Canaries.Hashes)
 		}
 	}
+	k.progress(&s, policy)
 	return s
 }

@@ -87,8 +87,9 @@ type tierState struct {
 	owned      map[*cache.Group]bool // keys that this node owns, with or without a policy
 	busy       map[string]bool       // nodes that have not answered yet
 	ops        []budgetOp
-	failing    bool // the last call of the ledger has failed
-	mixed      bool // not all nodes support rollouts
+	budgetSeq  uint64 // of the budget as this node has written it last
+	failing    bool   // the last call of the ledger has failed
+	mixed      bool   // not all nodes support rollouts
 }
 
 // keyInTier is what a key has besides, in a tier.

@@ -159,7 +159,8 @@ func (c *Controller) writeBudget(ctx context.Context) error {
 		if marshalErr != nil {
 			panic("rollouts: a budget cannot be written as JSON: " + marshalErr.Error())
 		}
-		_, err = c.cfg.Tier.Ledger.WriteBudget(ctx, entry.Seq, string(text))
+		var seq uint64
+		seq, err = c.cfg.Tier.Ledger.WriteBudget(ctx, entry.Seq, string(text))
 		if errors.Is(err, ledger.ErrChanged) {
 			continue
 		}
@@ -167,7 +168,7 @@ func (c *Controller) writeBudget(ctx context.Context) error {
 			break
 		}
 		c.mu.Lock()
-		c.budget = budget
+		c.budget, c.tier.budgetSeq = budget, seq
 		for i, op := range ops {
 			k := c.names[op.key]
 			if op.what != takes || k == nil || k.asked != op.asked {

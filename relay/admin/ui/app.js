@@ -10,13 +10,14 @@ import { overview } from './overview.js';
 import { Feed, loader } from './poll.js';
 import { reasonClientsPath, rejections, rejectionsPath } from './rejections.js';
 import { resources, resourcesPath } from './resources.js';
+import { governed, isHeld, rollouts, rolloutsPath } from './rollouts.js';
 import { runbook, runbookPath } from './runbook.js';
 import { topology } from './topology.js';
 
 const main = document.getElementById('main');
 const hour = 3600;
 
-const seen = { live: null, series: emptySeries(), events: null };
+const seen = { live: null, series: emptySeries(), events: null, rollouts: null };
 let view = null; // {name, query, of: the client, key or entry}
 let feeds = []; // of the view; the first is that of its data
 let got = {}; // what they brought, by their names
@@ -50,6 +51,17 @@ const series = new Feed('/api/v1/series', 10_000, {
 const events = new Feed('/api/v1/events?limit=100', 10_000, {
   onData(data) {
     seen.events = data;
+    show();
+  },
+});
+
+// Most nodes have no rollout policy: then the page looks for one now and then only.
+const staged = new Feed(rolloutsPath, 10_000, {
+  onData(data, feed) {
+    feed.every = governed(data) ? 2000 : 10_000;
+    announceHeld(seen.rollouts, data);
+    seen.rollouts = data;
+    document.getElementById('nav-rollouts').hidden = !governed(data);
     show();
   },
 });
@@ -96,8 +108,8 @@ function paged(q) {
   return query;
 }
 
-const titles = { overview: 'Overview', clients: 'Clients', keys: 'Keys', topology: 'Topology', rejections: 'Rejections', resources: 'Resources', config: 'Configuration' };
-const views = { overview, clients, client, keys, key, topology, rejections, resources, config, runbook };
+const titles = { overview: 'Overview', clients: 'Clients', keys: 'Keys', topology: 'Topology', rejections: 'Rejections', rollouts: 'Rollouts', resources: 'Resources', config: 'Configuration' };
+const views = { overview, clients, client, keys, key, topology, rejections, rollouts, resources, config, runbook };
 const sections = { client: 'clients', key: 'keys' };
 
 // specs are what a view asks for: its data first. What may be missing is no reason for an alarm.
@@ -151,7 +163,7 @@ function enter() {
 function show() {
   if (!view) return;
   const go = (hash) => { if (location.hash !== hash) location.replace(hash); };
-  const all = { live: seen.live, series: seen.series, events: seen.events, data: null, ...got, query: view.query, name: view.of, go, load };
+  const all = { live: seen.live, series: seen.series, events: seen.events, rollouts: seen.rollouts, now: Date.now() + live.skew, data: null, ...got, query: view.query, name: view.of, go, load };
   if (!seen.live && (view.name === 'overview' || view.name === 'config')) return;
   morph(main, views[view.name](all).filter(Boolean));
   tick();
@@ -209,11 +221,19 @@ function announceProblems(before, now) {
   else if (before && old.size && !errors(now).size) set('said', 'All problems are resolved.');
 }
 
+// announceHeld announces rollouts that have failed.
+function announceHeld(before, now) {
+  const held = (data) => (data?.keys ?? []).filter((k) => k.rollout && isHeld(k)).map((k) => k.key);
+  const fresh = before ? held(now).filter((key) => !held(before).includes(key)) : [];
+  if (fresh.length) set('said', `The rollout of ${fresh.join(', ')} has failed.`);
+}
+
 document.getElementById('retry').addEventListener('click', () => {
   if (live.error?.denied) location.reload();
   live.now();
   series.now();
   events.now();
+  staged.now();
   for (const feed of feeds) feed.now();
 });
 window.addEventListener('hashchange', enter);
@@ -223,3 +243,4 @@ enter();
 live.now();
 series.now();
 events.now();
+staged.now();

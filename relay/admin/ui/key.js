@@ -4,6 +4,7 @@ import { el, table } from './dom.js';
 import { bytes, count, number, stamp, stateNames } from './format.js';
 import { ago, chip, clientLink, legend, shorten, silence, stateBar, sumStates } from './parts.js';
 import { notes, place } from './keys.js';
+import { rollout } from './rollouts.js';
 import { keyPicture } from './topology.js';
 
 const few = 10;
@@ -14,7 +15,7 @@ export const keyPath = (key) => ask('keys', { key });
 export const historyPath = (key) => ask('history', { key });
 export const keyClientsPath = (key) => ask('clients', { key, sort: 'state', limit: few });
 
-export function key({ data, history, some, live, name, load }) {
+export function key({ data, history, some, live, rollouts, now, name, load }) {
   const head = (...more) => el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, name), more, el('p', {}, el('a', { href: '#/keys' }, 'all keys')));
   if (!data) return [head(), el('p', { class: 'empty' }, 'Loading…')];
   const k = data.keys?.[0];
@@ -22,6 +23,7 @@ export function key({ data, history, some, live, name, load }) {
   const states = sumStates(k.nodes);
   const all = Object.values(states).reduce((a, b) => a + b, 0);
   const best = k.nodes.find((n) => n.node === k.owner) ?? k.nodes[0];
+  const staged = rollouts?.keys.find((r) => r.key === name && r.rollout);
   const fact = (title, value) => el('div', { 'data-key': title }, el('dt', {}, title), el('dd', {}, value));
   const card = (id, title, aside, ...body) => el('section', { class: 'card', 'data-key': id, 'aria-labelledby': `h-${id}` }, el('header', {}, el('h2', { id: `h-${id}` }, title), aside), body);
   return [
@@ -33,6 +35,7 @@ export function key({ data, history, some, live, name, load }) {
       fact('Clients', [el('a', { href: `#/clients?${new URLSearchParams({ key: name })}` }, count(all, 'client')), stateBar(states, 'Clients'), legend(states, { links: { key: name } })]),
       fact('Resources', `${number(best.resources)}, ${bytes(best.bytes)}`),
       fact('Updates', number(best.updates)))),
+    staged ? rollout(staged, now) : null,
     live ? card('way', 'Topology', null, keyPicture(k, live)) : null,
     card('history', 'Updates', el('p', { class: 'soft small' }, 'newest first'), updates(history, k, live, load)),
     card('nodes', 'On each node', null, table('Nodes of the key', [{ title: 'Node' }, { title: 'Source' }, { title: 'Since' }, { title: 'Clients', num: true }, { title: 'Client states' }, { title: 'Resources', num: true }, { title: 'Updates', num: true }, { title: 'Problems' }],

@@ -4,11 +4,12 @@ import { el, table } from './dom.js';
 import { happened, marksOf } from './events.js';
 import { bytes, count, number, percent, seconds, share, stateNames } from './format.js';
 import { ago, chip, counted, inWords, keyLink, legend, progressBar, runbookLink, stateBar, synced, words } from './parts.js';
+import { inShort } from './rollouts.js';
 
 const card = (key, title, aside, ...body) => el('section', { class: 'card', 'data-key': key, 'aria-labelledby': `h-${key}` },
   el('header', {}, el('h2', { id: `h-${key}` }, title), aside), body);
 
-export function overview({ live, series, events }) {
+export function overview({ live, series, events, rollouts, now }) {
   const trouble = live.warnings.filter((w) => w.level === 'error').length;
   return [
     el('div', { class: 'head', 'data-key': 'head' },
@@ -16,6 +17,7 @@ export function overview({ live, series, events }) {
       trouble ? el('p', {}, chip('bad', count(trouble, 'problem'))) : el('p', {}, chip('ok', 'no problems'))),
     alerts(live.warnings),
     tiles(live),
+    inShort(rollouts, now, card),
     el('div', { class: 'grid wide-left', 'data-key': 'flow' }, updates(live.updates), el('div', { class: 'grid stack', 'data-key': 'side' }, load(live), types(live))),
     nodes(live),
     charts(series, marksOf(events)),

@@ -17,8 +17,12 @@ let wrong = [];
 let asked = 0; // requests of the page
 
 const orders = {
-  // open opens the page of a node.
+  // open opens the page of a node, instead of the one before.
   async open({ url, password }) {
+    if (page) {
+      await orders.clean();
+      await page.context().close();
+    }
     browser ??= await chromium.launch({ executablePath: process.env.E2E_CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: 'light', httpCredentials: password ? { username: 'anybody', password } : undefined });
     page = await context.newPage();
@@ -56,6 +60,17 @@ const orders = {
     } catch {
       throw new Error(`no "${text}" in ${within}, which says: ${(await page.locator(within).allInnerTexts()).join(' | ').slice(0, 3000)}`);
     }
+  },
+
+  // hidden holds that a part is there and is not shown.
+  async hidden({ within }) {
+    if (await page.locator(within).count() !== 1) throw new Error(`no ${within}`);
+    if (await page.locator(within).isVisible()) throw new Error(`${within} is shown`);
+  },
+
+  // labeled waits for a part whose label has a text.
+  async labeled({ text, within }) {
+    await page.waitForFunction(([where, what]) => [...document.querySelectorAll(where)].some((e) => e.getAttribute('aria-label')?.includes(what)), [within, text]);
   },
 
   // reached waits for the newest update of a key to have come to so many of its clients.
