@@ -20,7 +20,7 @@ var errDemo = errors.New("expected --clients from 1 to 10000, --every and --slow
 // newDemoCmd shows a relay without anything to install or configure.
 func (a *app) newDemoCmd() *cobra.Command {
 	cfg := demo.Config{Version: version, Out: a.stdout}
-	nodes := 1
+	nodes, rollout := 1, false
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a relay with simulated clients in this process",
@@ -29,9 +29,13 @@ func (a *app) newDemoCmd() *cobra.Command {
 			"clients get the change and how fast.\n\n" +
 			"With --nodes, run a tier of several relays instead, each in its own process, with a\n" +
 			"Redis if redis-server is in PATH: kill the relay that owns a key, disconnect the\n" +
-			"control plane, and show what clients notice. This ends after a few seconds.",
+			"control plane, and show what clients notice. This ends after a few seconds.\n\n" +
+			"With --rollout, show a rollout policy instead: a good version reaches a few clients first\n" +
+			"and then all, and a bad one is taken back from the first that reject it. This ends after\n" +
+			"less than a minute; on a terminal, the live page stays until you press Ctrl-C.",
 		Example: "  xdsrelay demo\n" +
 			"  xdsrelay demo --nodes 3\n" +
+			"  xdsrelay demo --rollout\n" +
 			"  xdsrelay demo --for 15s --clients 1000\n" +
 			"  xdsrelay demo --dir ./resources",
 		Args: cobra.NoArgs,
@@ -39,7 +43,10 @@ func (a *app) newDemoCmd() *cobra.Command {
 			if cfg.Clients < 1 || cfg.Clients > 10_000 || cfg.Every <= 0 || cfg.Slow <= 0 || cfg.For < 0 {
 				return usageError{errDemo}
 			}
-			if cmd.Flags().Changed("nodes") {
+			switch {
+			case rollout:
+				return a.demoRollout(cmd, &cfg)
+			case cmd.Flags().Changed("nodes"):
 				return a.demoTier(cmd, nodes, cfg.Clients)
 			}
 			cfg.Live = demo.Terminal(a.stdout, a.env)
@@ -53,6 +60,7 @@ func (a *app) newDemoCmd() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&cfg.Dir, "dir", "", "`DIRECTORY` of resources to serve, which the demo only watches (default: examples, which it changes)")
 	flags.IntVar(&nodes, "nodes", 1, "`NUMBER` of relays in a tier, from 2 to 9; with it, --clients is the only other flag")
+	flags.BoolVar(&rollout, "rollout", false, "show a rollout policy; with it, --clients, --listen and --admin are the only other flags")
 	flags.IntVar(&cfg.Clients, "clients", 200, "`NUMBER` of clients")
 	flags.DurationVar(&cfg.For, "for", 0, forUsage)
 	flags.DurationVar(&cfg.Every, "every", demo.DefaultEvery, "time between two changes")
@@ -65,15 +73,10 @@ func (a *app) newDemoCmd() *cobra.Command {
 
 // demoTier shows several relays, which are processes of this program.
 func (a *app) demoTier(cmd *cobra.Command, nodes, clients int) error {
-	var others []string
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "nodes" && f.Name != "clients" {
-			others = append(others, "--"+f.Name)
-		}
-	})
+	if err := onlyFlags(cmd, "nodes", "clients"); err != nil {
+		return err
+	}
 	switch {
-	case len(others) > 0:
-		return usageError{fmt.Errorf("--nodes cannot be combined with %s", strings.Join(others, ", "))}
 	case nodes < 2 || nodes > demo.MostNodes:
 		return usageError{fmt.Errorf("--nodes: got %d, expected 2 to %d", nodes, demo.MostNodes)}
 	}
@@ -90,4 +93,28 @@ func (a *app) demoTier(cmd *cobra.Command, nodes, clients int) error {
 			return relay
 		},
 	})
+}
+
+// demoRollout shows a relay with a rollout policy.
+func (a *app) demoRollout(cmd *cobra.Command, cfg *demo.Config) error {
+	if err := onlyFlags(cmd, "rollout", "clients", "listen", "admin"); err != nil {
+		return err
+	}
+	return demo.RunRollout(cmd.Context(), demo.RolloutConfig{
+		Clients: cfg.Clients, Listen: cfg.Listen, Admin: cfg.Admin, Version: version, Out: a.stdout, Stays: demo.Terminal(a.stdout, a.env),
+	})
+}
+
+// onlyFlags returns what is wrong if flags were set that the first one cannot be combined with.
+func onlyFlags(cmd *cobra.Command, names ...string) error {
+	var others []string
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(names, f.Name) {
+			others = append(others, "--"+f.Name)
+		}
+	})
+	if len(others) > 0 {
+		return usageError{fmt.Errorf("--%s cannot be combined with %s", names[0], strings.Join(others, ", "))}
+	}
+	return nil
 }

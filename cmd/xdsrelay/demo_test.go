@@ -21,6 +21,8 @@ func TestDemo(t *testing.T) {
 		{"demo", "--listen", "nowhere"},
 		{"demo", "--dir", empty},
 		{"demo", "now"},
+		{"demo", "--rollout", "--for", "1s"},
+		{"demo", "--rollout", "--nodes", "3"},
 	} {
 		if code, _, stderr := command(t, args...); code != 2 || stderr == "" {
 			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr)

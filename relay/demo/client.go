@@ -33,6 +33,7 @@ type client struct {
 	held     map[ref]holding
 	rejected map[ref]error
 	news     []receipt // since collect was called
+	refused  int       // resources that it has rejected, in all
 	relay    string
 }
 
@@ -162,6 +163,7 @@ func (c *client) take(f *xdsclient.Frame) {
 		at, learnt := ref{f.TypeURL, r.Name}, c.library.look(f.TypeURL, r.Body.GetValue())
 		if learnt.wrong != nil {
 			c.rejected[at] = learnt.wrong
+			c.refused++
 		} else if _, ok := has[r.Name]; ok {
 			delete(c.rejected, at)
 			c.held[at] = holding{learnt, now}
@@ -261,4 +263,11 @@ func (c *client) rejects(r ref) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rejected[r] != nil
+}
+
+// hasRejected reports whether the client has ever rejected a resource.
+func (c *client) hasRejected() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused > 0
 }

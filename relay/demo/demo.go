@@ -120,7 +120,7 @@ func start(cfg Config) (d *demo, stop func() error, err error) {
 	if d.files, err = openDirectory(root); err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
-	if d.node, err = startNode(cfg, d.files.root); err != nil {
+	if d.node, err = startNode(cfg, d.files.root, nil); err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
 	if d.fleet, err = startFleet(d.node.addr, newClients(cfg, d.files), d.files.keys()); err != nil {

@@ -15,4 +15,7 @@
 // [RunTier] shows several relays instead, each a process of its own, with a Redis where
 // there is one: it kills an owner, cuts off the control plane, and says in plain words
 // what that costs the clients.
+//
+// [RunRollout] shows a relay with a rollout policy: a good version that goes to all clients in steps, and a bad
+// one that is taken back from the first that got it.
 package demo

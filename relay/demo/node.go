@@ -41,8 +41,9 @@ type change struct{ key, typeURL string }
 // totals are the relay's own counters.
 type totals struct{ responses, bytes, built, acks, nacks uint64 }
 
-// startNode runs a relay the way `xdsrelay run --upstream DIR` does.
-func startNode(cfg Config, dir string) (*node, error) {
+// startNode runs a relay the way `xdsrelay run --upstream DIR` does, with a configuration besides, which may
+// be nil.
+func startNode(cfg Config, dir string, data []byte) (*node, error) {
 	flags := []config.Flag{
 		{Name: "--dir", Field: "upstream.directory", Value: dir},
 		{Name: "--listen", Field: "listener.address", Value: cfg.Listen},
@@ -50,7 +51,7 @@ func startNode(cfg Config, dir string) (*node, error) {
 		{Name: "drain", Field: "drain.duration", Value: "0s"}, // the clients end before the relay
 		{Name: "drain", Field: "drain.grace", Value: "2s"},
 	}
-	c, err := config.Load(config.Input{Flags: flags})
+	c, err := config.Load(config.Input{Data: data, Flags: flags})
 	if err != nil {
 		return nil, err
 	}
