@@ -25,7 +25,7 @@ const module = "xdsrelay"
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo", "relay/xdsget"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause", "relay/rollout"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause", "relay/rollout", "relay/hooks"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause", "relay/transition"},
 	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/events", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/pause", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
 	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/events", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause"},
@@ -42,6 +42,7 @@ var layers = map[string][]string{
 	"relay/pause":       {},
 	"relay/lockorder":   {},
 	"relay/rollout":     {"relay/aggregation", "relay/resource", "relay/transition"},
+	"relay/hooks":       {"relay/redact", "relay/rollout", "relay/secure"},
 	"relay/transition":  {},
 
 	// Pure packages below one that does I/O, or has locks.
@@ -154,7 +155,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo, relay/xdsget"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause, relay/rollout"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause, relay/rollout, relay/hooks"},
 		{"test kit of the tables in a table", "fanout/conversation/a.go", "// Package conversation is.\npackage conversation; import _ \"xdsrelay/relay/transition/transitiontest\"",
 			"fanout/conversation/a.go imports xdsrelay/relay/transition/transitiontest: fanout may import only relay/cache, relay/trace, relay/load, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/lockorder, relay/pause, relay/transition"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",

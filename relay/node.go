@@ -25,6 +25,7 @@ import (
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/events"
+	"xdsrelay/relay/hooks"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/ops"
@@ -145,6 +146,8 @@ type Node struct {
 	policy atomic.Pointer[authorize.Policy]
 	// policies are those of rollouts. Atomic.
 	policies atomic.Pointer[rollout.Policies]
+	// hooks are the systems that are asked about rollouts; nil without any. Atomic.
+	hooks atomic.Pointer[hooks.Client]
 
 	parts []part // in the order in which they start; owned by New and Run
 

@@ -36,6 +36,7 @@ func (n *Node) observeRollouts(meter metric.Meter) error {
 	skipped := c.whole("xdsrelay.rollout.skipped_checks", "Orders of operators to promote a revision without checks.")
 	ended := c.whole("xdsrelay.rollout.ended", "Rollouts that ended. good: the final bake passed. skipped: promoted without checks. superseded: a newer revision started. withdrawn: the control plane returned to the stable revision. dropped: the key lost its policy or its clients.")
 	verdicts := c.whole("xdsrelay.rollout.verdicts", "Findings of each signal when a bake passed or a rollout failed.")
+	asked := c.whole("xdsrelay.rollout.check_answers", "Answers of other systems to the checks of rollouts. unreachable: no answer, or one that cannot be read. empty: no value. wait: the system wants more time.")
 	g := &gauges{meter: meter, all: c.all, errs: c.errs}
 	active := g.whole("xdsrelay.rollout.active", "Keys with a rollout policy and a revision that is not good yet. held: a revision failed, and clients keep the stable one.")
 	waiting := g.whole("xdsrelay.rollout.waiting_keys", "Keys whose rollout waits, by reason.")
@@ -61,6 +62,11 @@ func (n *Node) observeRollouts(meter metric.Meter) error {
 		for signal := rollout.AnswerSignal; signal <= rollout.CheckSignal; signal++ {
 			for outcome, label := range outcomeLabels {
 				o.ObserveInt64(verdicts, int64(s.Judged[rollouts.Judgment{Signal: signal, Outcome: outcome}]), by("signal", signal.String()), by("outcome", label))
+			}
+		}
+		for _, system := range rollouts.Systems {
+			for _, answer := range rollouts.Answers {
+				o.ObserveInt64(asked, int64(s.Asked[rollouts.Answered{System: system, Answer: answer}]), by("system", system), by("answer", answer))
 			}
 		}
 		for phase, label := range phaseLabels {

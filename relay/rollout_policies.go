@@ -22,16 +22,31 @@ func (n *Node) buildPolicies() error {
 		return err
 	}
 	do()
+	n.add(part{stop: func() {
+		if systems := n.hooks.Load(); systems != nil {
+			systems.Close()
+		}
+	}})
 	return nil
 }
 
 // changePolicies takes new policies, budgets and breakers.
 func (n *Node) changePolicies(cfg *config.Config) (func(), error) {
 	all, err := cfg.RolloutPolicies()
+	if err != nil {
+		return nil, err
+	}
+	systems, err := n.newHooks(cfg)
+	if err != nil {
+		return nil, err
+	}
 	return func() {
+		if old := n.hooks.Swap(systems); old != nil {
+			old.Close()
+		}
 		n.policies.Store(all)
 		if c := n.control.Load(); c != nil {
 			c.RulesChanged()
 		}
-	}, err
+	}, nil
 }

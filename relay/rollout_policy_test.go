@@ -3,6 +3,7 @@ package relay_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -31,6 +32,7 @@ type staged struct {
 	origin  *xdstest.StateOrigin
 	clients []*xdstest.Auto
 	config  *config.Config
+	log     lines
 }
 
 // stage starts a node with clients of both variants. edit may change the policy.
@@ -54,7 +56,7 @@ func (s *staged) begin(controlPlane string, variant config.Variant, clients int,
 	}
 	cfg.Rollout.Policies, cfg.Rollout.Budget = []config.RolloutPolicy{policy}, []string{"100%"}
 	cfg.Aggregation.Rules = []aggregation.Rule{{Name: "web", Key: "node.cluster", Rollout: "mine"}}
-	s.running = startWith(t, cfg, relay.Options{})
+	s.running = startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&s.log, nil))})
 	for i := range clients {
 		s.join(fmt.Sprint("client-", i))
 	}

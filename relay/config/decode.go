@@ -130,6 +130,8 @@ func newItem(t reflect.Type) reflect.Value {
 		return reflect.ValueOf(DefaultRolloutPolicy())
 	case reflect.TypeFor[RolloutStep]():
 		return reflect.ValueOf(RolloutStep{Bake: 5 * time.Minute})
+	case reflect.TypeFor[RolloutCheck]():
+		return reflect.ValueOf(defaultCheck())
 	}
 	return reflect.Zero(t)
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"xdsrelay/relay/aggregation"
@@ -18,6 +19,8 @@ type Rollout struct {
 	Budget []string `yaml:"budget"`
 	// Stops the start of rollouts after several failures.
 	Breaker RolloutBreaker `yaml:"breaker"`
+	// TLS to the systems that checks ask. It applies to URLs with https://.
+	TLS RolloutTLS `yaml:"tls"`
 	// The policies that aggregation rules refer to, in addition to the presets quick (1%,
 	// then all clients), standard (the defaults of a policy) and careful (an operator
 	// approves the step to 10%). A policy with the name of a preset replaces it. A rollout
@@ -32,6 +35,20 @@ type RolloutBreaker struct {
 	Failures int `yaml:"failures" range:"0..1000"`
 	// The time in which failures are counted.
 	Within time.Duration `yaml:"within"`
+}
+
+// RolloutTLS is how the relay connects to the systems that checks ask. Files are in PEM form, and read again
+// when they change.
+type RolloutTLS struct {
+	// The certificate that this node presents, with its intermediates.
+	CertFile string `yaml:"cert_file"`
+	// The private key of the certificate.
+	KeyFile string `yaml:"key_file"`
+	// The authorities that must have issued the certificates of these systems. Empty means
+	// the system authorities. A certificate must be for the host of the URL.
+	CAFile string `yaml:"ca_file"`
+	// The lowest version of TLS: "1.3" or "1.2".
+	MinVersion TLSVersion `yaml:"min_version"`
 }
 
 // RolloutPolicy is how changes are released.
@@ -63,6 +80,10 @@ type RolloutPolicy struct {
 	Canaries RolloutCanaries `yaml:"canaries"`
 	// What fails a step. 0 turns a signal off.
 	FailIf RolloutFailIf `yaml:"fail_if"`
+	// Questions to other systems, at most 16. Each must pass before a step is over, and one
+	// that fails ends the rollout. The node that decides about a key asks when a step
+	// begins, at an interval, and when its bake is over.
+	Checks []RolloutCheck `yaml:"checks"`
 	// What a failure does: rollback returns canaries to the stable revision; hold leaves
 	// them as they are until an operator decides. No other client receives the revision.
 	OnFail RolloutOnFail `yaml:"on_fail"`
@@ -173,10 +194,49 @@ type RolloutErrors struct {
 	Requests int `yaml:"requests"`
 }
 
+// RolloutCheck is a question to another system: either a query of Prometheus or a webhook.
+type RolloutCheck struct {
+	// The name in messages. Required and unique in the policy.
+	Name string `yaml:"name"`
+	// The URL of a Prometheus server, or of one with the same HTTP API; the relay adds
+	// /api/v1/query. Like https://prometheus.example:9090.
+	Prometheus string `yaml:"prometheus"`
+	// A PromQL expression with one value. The relay fills in {{key}}, {{revision}} and
+	// {{step}} in its strings, and after =~ and !~ also {{canaries}} and {{control}}: the
+	// node IDs of at most 200 clients, as a regular expression.
+	Query string `yaml:"query"`
+	// The values that fail a step, like "> 0.01". Required with a query. Without a value, or
+	// with several, the query has no data.
+	Fail string `yaml:"fail"`
+	// The URL to which the relay posts the question as JSON. The answer is JSON such as
+	// {"answer": "fail", "reason": "smoke test 7"}, with pass, fail or wait.
+	Webhook string `yaml:"webhook"`
+	// A file with a token that the relay sends as Authorization: Bearer, of at least 16
+	// bytes. It is read again when it changes.
+	TokenFile string `yaml:"token_file"`
+	// Permits a URL with http:// that is not on this machine. Anyone in its network can
+	// then read the question, its token and give the answer.
+	AllowPlaintext bool `yaml:"allow_plaintext"`
+	// How long an answer may take. From 100ms to 5m.
+	Timeout time.Duration `yaml:"timeout"`
+	// The interval of questions during a step. From 1s to 1h.
+	Every time.Duration `yaml:"every"`
+	// What a missing answer means when the bake of a step is over: wait makes the step wait
+	// for one; fail fails it. It never passes.
+	NoData RolloutNoData `yaml:"no_data"`
+}
+
+// defaultCheck is a check before it is decoded.
+func defaultCheck() RolloutCheck {
+	p := (rollout.Policy{Checks: make([]rollout.Check, 1)}).WithDefaults()
+	c := &p.Checks[0]
+	return RolloutCheck{Timeout: c.Timeout, Every: c.Every, NoData: RolloutNoData(c.NoData)}
+}
+
 // defaultRollout has no policies.
 func defaultRollout() Rollout {
 	l := rollout.DefaultLimits()
-	r := Rollout{Breaker: RolloutBreaker{Failures: l.Failures, Within: l.Within}}
+	r := Rollout{Breaker: RolloutBreaker{Failures: l.Failures, Within: l.Within}, TLS: RolloutTLS{MinVersion: TLS13}}
 	for _, s := range l.Shares {
 		r.Budget = append(r.Budget, s.String())
 	}
@@ -209,7 +269,7 @@ func presetPolicy(name string) RolloutPolicy {
 	return p
 }
 
-// policy returns the policy in the form for rollouts. Questions to other systems fail nothing.
+// policy returns the policy in the form for rollouts.
 func (p *RolloutPolicy) policy() *rollout.Policy {
 	to := &rollout.Policy{
 		Name: p.Name, Mode: rollout.Mode(p.Mode), Types: p.Types, Settle: rollout.Settle(p.Settle),
@@ -221,6 +281,12 @@ func (p *RolloutPolicy) policy() *rollout.Policy {
 	}
 	for _, s := range p.Steps {
 		to.Steps = append(to.Steps, rollout.Step(s))
+	}
+	for _, c := range p.Checks {
+		to.Checks = append(to.Checks, rollout.Check{
+			Name: c.Name, Prometheus: c.Prometheus, Query: c.Query, Fail: c.Fail, Webhook: c.Webhook, TokenFile: c.TokenFile,
+			AllowPlaintext: c.AllowPlaintext, Timeout: c.Timeout, Every: c.Every, NoData: rollout.NoData(c.NoData),
+		})
 	}
 	return to
 }
@@ -309,6 +375,31 @@ type RolloutAnswer rollout.Answer
 // UnmarshalText takes the name of when the control plane gets its answer.
 func (a *RolloutAnswer) UnmarshalText(text []byte) error {
 	return oneOf((*rollout.Answer)(a), text, rollout.AfterScouts, rollout.AtOnce)
+}
+
+// RolloutNoData is what a missing answer means.
+type RolloutNoData rollout.NoData
+
+// UnmarshalText takes the name of what a missing answer means.
+func (n *RolloutNoData) UnmarshalText(text []byte) error {
+	return oneOf((*rollout.NoData)(n), text, rollout.WaitForData, rollout.FailWithoutData)
+}
+
+// HasHooks reports whether other systems are asked.
+func (r *Rollout) HasHooks() bool {
+	return slices.ContainsFunc(r.Policies, func(p RolloutPolicy) bool { return len(p.Checks) > 0 })
+}
+
+// HookTokens are the token files of the systems that checks ask, each once.
+func (r *Rollout) HookTokens() (files []string) {
+	for _, p := range r.Policies {
+		for _, c := range p.Checks {
+			if c.TokenFile != "" && !slices.Contains(files, c.TokenFile) {
+				files = append(files, c.TokenFile)
+			}
+		}
+	}
+	return files
 }
 
 // RolloutNewer is what a newer revision does.

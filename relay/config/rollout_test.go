@@ -52,6 +52,9 @@ rollout:
       final_bake: 1h
       canaries: {match: node.cluster != "x", spread: "", never: has(node.metadata.pinned), small: 5}
       fail_if: {nacks: 2, lost: {clients: 0}, errors: {above_control: 2%}}
+      checks:
+        - {name: slo, prometheus: 'https://prom:9090', query: up, fail: '< 1', token_file: testdata/schema.yaml}
+        - {name: smoke, webhook: 'http://ci/hook', allow_plaintext: true, timeout: 1m, every: 2m, no_data: fail}
       on_fail: hold
       newer: wait
       upstream: {within: 500ms, late_nack: false}
@@ -65,10 +68,17 @@ rollout:
 		Steps: []rollout.Step{{Share: 0.125, Bake: 5 * time.Minute}, {Share: 0.5, Bake: time.Minute, Approve: true}}, Final: time.Hour,
 		Canaries: rollout.Canaries{Match: `node.cluster != "x"`, Never: "has(node.metadata.pinned)", Small: 5},
 		FailIf:   rollout.FailIf{NACKs: 2, Unanswered: rollout.Unanswered{Clients: 1, Within: 10 * time.Second}, Lost: rollout.Lost{TimesControl: 3}, Errors: rollout.Errors{AboveControl: 0.02, Requests: 500}},
-		OnFail:   rollout.HoldThere, Newer: rollout.AfterThis, Longest: 3 * time.Hour, Upstream: rollout.Upstream{Answer: rollout.AfterScouts, Within: 500 * time.Millisecond},
+		Checks: []rollout.Check{
+			{Name: "slo", Prometheus: "https://prom:9090", Query: "up", Fail: "< 1", TokenFile: "testdata/schema.yaml", Timeout: 10 * time.Second, Every: 30 * time.Second, NoData: rollout.WaitForData},
+			{Name: "smoke", Webhook: "http://ci/hook", AllowPlaintext: true, Timeout: time.Minute, Every: 2 * time.Minute, NoData: rollout.FailWithoutData},
+		},
+		OnFail: rollout.HoldThere, Newer: rollout.AfterThis, Longest: 3 * time.Hour, Upstream: rollout.Upstream{Answer: rollout.AfterScouts, Within: 500 * time.Millisecond},
 	}
 	if got := all.Policy("web"); !reflect.DeepEqual(got, want) {
 		t.Errorf("mine is\n%+v, expected\n%+v", got, want)
+	}
+	if got := cfg.Rollout.HookTokens(); !cfg.Rollout.HasHooks() || !slices.Equal(got, []string{"testdata/schema.yaml"}) {
+		t.Errorf("token files %q", got)
 	}
 	if p := all.Policy("web"); !p.Gates(resource.ListenerURL) || !p.Gates(resource.SecretURL) || p.Gates(resource.RouteURL) {
 		t.Error("it gates other types")
@@ -179,8 +189,9 @@ func TestRolloutIsLive(t *testing.T) {
 	next.Rollout.Budget = []string{"2%"}
 	next.Rollout.Breaker.Failures = 1
 	next.Rollout.Policies = []RolloutPolicy{{Name: "a"}}
+	next.Rollout.TLS.CAFile = "ca.pem"
 	live, restart := Changes(Default(), next)
-	if want := []string{"aggregation.rules", "rollout.budget", "rollout.breaker.failures", "rollout.policies"}; !slices.Equal(live, want) || len(restart) > 0 {
+	if want := []string{"aggregation.rules", "rollout.budget", "rollout.breaker.failures", "rollout.tls.ca_file", "rollout.policies"}; !slices.Equal(live, want) || len(restart) > 0 {
 		t.Errorf("live: %v, restart: %v, expected %v", live, restart, want)
 	}
 }

@@ -36,12 +36,18 @@ func (d *decoder) checkRollout(cfg *Config) {
 		d.wrong("rollout.policies", "has %d policies, expected at most %d", len(r.Policies), maxRolloutPolicies)
 		return
 	}
+	d.checkRolloutTLS(&r.TLS)
 	names := make(map[string]string)
 	for i := range r.Policies {
 		p, path := &r.Policies[i], "rollout.policies["+strconv.Itoa(i)+"]"
 		d.checkName(path+".name", "policy", p.Name, names)
 		for k := range p.Types {
 			d.placeItem(fmt.Sprintf("%s.types[%d]", path, k), path+".types")
+		}
+		for k, c := range p.Checks {
+			at := fmt.Sprintf("%s.checks[%d]", path, k)
+			d.placeItem(at, path+".checks")
+			d.readable(at+".token_file", c.TokenFile)
 		}
 		policy := p.policy()
 		problems, _ := policy.Validate(cfg.rolloutWorld())
@@ -65,6 +71,11 @@ func (d *decoder) checkRollout(cfg *Config) {
 			d.checkRolloutOf(cfg, "aggregation.rules["+strconv.Itoa(i)+"].rollout", rule.Rollout)
 		}
 	}
+}
+
+// checkRolloutTLS requires that the files exist and belong together.
+func (d *decoder) checkRolloutTLS(t *RolloutTLS) {
+	d.checkCertificates("rollout.tls", Certificates{CertFile: t.CertFile, KeyFile: t.KeyFile, CAFile: t.CAFile})
 }
 
 // maxRolloutPolicies bounds what compiling expressions and comparing names take.

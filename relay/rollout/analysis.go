@@ -25,13 +25,6 @@ type Arm struct {
 	Requests, Errors uint64
 }
 
-// CheckResult is the last answer to a check.
-type CheckResult struct {
-	Name    string
-	Outcome Outcome
-	Text    string // the value, or the reason
-}
-
 // Counts is all that a verdict is made of.
 type Counts struct {
 	Canary, Control Arm
@@ -224,15 +217,20 @@ func judgeErrors(p *Policy, c *Counts) Finding {
 
 func judgeCheck(check *Check, c *Counts) Finding {
 	f := Finding{Signal: CheckSignal, Name: check.Name, Text: "no answer"}
+	if !check.Applies(c.Final) {
+		f.Outcome, f.Text = NotMeasured, "there is no control group in the final bake"
+		return f
+	}
+	is := CheckResult{Text: f.Text}
 	for _, r := range c.Checks {
 		if r.Name == check.Name {
-			f.Outcome, f.Text = r.Outcome, r.Text
+			is = r
 		}
 	}
-	if f.Outcome == NotMeasured { // what is configured has to be measured
+	if f.Outcome, f.Text = is.Outcome, is.Text; f.Outcome == NotMeasured { // what is configured has to be measured
 		f.Outcome = NotEnough
 	}
-	if f.Outcome == NotEnough && c.BakeOver && check.NoData == FailWithoutData {
+	if f.Outcome == NotEnough && c.BakeOver && is.isMissing() && check.NoData == FailWithoutData {
 		f.Outcome = Fails
 	}
 	return f

@@ -57,21 +57,35 @@ func TestJudge(t *testing.T) {
 		}, Fails, "errors"},
 		{"a check without an answer", func(p *Policy, _ *Counts) { p.Checks = []Check{{Name: "slo"}} }, NotEnough, "check slo: not enough data, no answer"},
 		{"a check that is not measured", func(p *Policy, c *Counts) {
-			p.Checks, c.Checks = []Check{{Name: "slo"}}, []CheckResult{{"slo", NotMeasured, ""}}
+			p.Checks, c.Checks = []Check{{Name: "slo"}}, []CheckResult{{Name: "slo", Outcome: NotMeasured}}
 		}, NotEnough, "check slo"},
 		{"a check that passes", func(p *Policy, c *Counts) {
-			p.Checks, c.Checks = []Check{{Name: "slo"}}, []CheckResult{{"slo", Passes, "0"}}
+			p.Checks, c.Checks = []Check{{Name: "slo"}}, []CheckResult{{Name: "slo", Outcome: Passes, Text: "0"}}
 		}, Passes, ""},
 		{"a check that fails", func(p *Policy, c *Counts) {
-			p.Checks, c.Checks = []Check{{Name: "slo"}}, []CheckResult{{"slo", Fails, "0.2 > 0.01"}}
+			p.Checks, c.Checks = []Check{{Name: "slo"}}, []CheckResult{{Name: "slo", Outcome: Fails, Text: "0.2 > 0.01"}}
 		}, Fails, "check slo: fail, 0.2 > 0.01"},
 		{"another check passes", func(p *Policy, c *Counts) {
-			p.Checks, c.Checks = []Check{{Name: "slo"}}, []CheckResult{{"smoke", Passes, ""}}
+			p.Checks, c.Checks = []Check{{Name: "slo"}}, []CheckResult{{Name: "smoke", Outcome: Passes}}
 		}, NotEnough, "check slo"},
 		{"no data during the bake", func(p *Policy, _ *Counts) { p.Checks = []Check{{Name: "slo", NoData: FailWithoutData}} }, NotEnough, "check slo"},
 		{"no data after the bake", func(p *Policy, c *Counts) {
 			p.Checks, c.BakeOver = []Check{{Name: "slo", NoData: FailWithoutData}}, true
 		}, Fails, "check slo"},
+		{"an answer on its way after the bake", func(p *Policy, c *Counts) {
+			p.Checks, c.BakeOver = []Check{{Name: "slo", NoData: FailWithoutData}}, true
+			c.Checks = []CheckResult{{Name: "slo", Reply: Asking}}
+		}, NotEnough, "check slo"},
+		{"a system that wants more time after the bake", func(p *Policy, c *Counts) {
+			p.Checks, c.BakeOver = []Check{{Name: "slo", NoData: FailWithoutData}}, true
+			c.Checks = []CheckResult{{Name: "slo", Reply: MoreTime}}
+		}, NotEnough, "check slo"},
+		{"a comparison with the control group in the final bake", func(p *Policy, c *Counts) {
+			p.Checks, c.Final = []Check{{Name: "slo", Query: `up{pod=~"{{control}}"}`}}, true
+		}, Passes, ""},
+		{"a query about canaries in the final bake", func(p *Policy, c *Counts) {
+			p.Checks, c.Final = []Check{{Name: "slo", Query: `up{pod=~"{{canaries}}"}`}}, true
+		}, NotEnough, "check slo"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p, c := Preset(Standard), Counts{Canary: well, Control: other}

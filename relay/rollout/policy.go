@@ -135,12 +135,16 @@ type Errors struct {
 type Check struct {
 	Name       string
 	Prometheus string // URL
-	Query      string
+	Query      string // see [ParseQuery]
 	Fail       string // a comparison, such as "> 0.01"
 	Webhook    string // URL
-	Timeout    time.Duration
-	Every      time.Duration
-	NoData     NoData
+	// TokenFile has a token that the system requires; empty for none.
+	TokenFile string
+	// AllowPlaintext says that the URL may be one of http on another machine.
+	AllowPlaintext bool
+	Timeout        time.Duration
+	Every          time.Duration
+	NoData         NoData
 }
 
 // NoData is what a check without an answer means. It is never a pass.

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -53,10 +54,14 @@ func (p *Policy) checkChecks(c *check) {
 		case (k.Prometheus == "") == (k.Webhook == ""):
 			c.wrong(field, "expected either prometheus or webhook")
 		case k.Prometheus != "":
-			checkURL(c, field+".prometheus", k.Prometheus)
+			if problem := URLProblem(k.Prometheus, k.AllowPlaintext); problem != "" {
+				c.wrong(field+".prometheus", "%s", problem)
+			}
 			k.checkQuery(c, field)
 		default:
-			checkURL(c, field+".webhook", k.Webhook)
+			if problem := URLProblem(k.Webhook, k.AllowPlaintext); problem != "" {
+				c.wrong(field+".webhook", "%s", problem)
+			}
 			if k.Query != "" || k.Fail != "" {
 				c.wrong(field, "has query or fail, which belong to prometheus: a webhook answers pass, fail or wait itself")
 			}
@@ -70,6 +75,8 @@ func (p *Policy) checkChecks(c *check) {
 func (k *Check) checkQuery(c *check, field string) {
 	if k.Query == "" {
 		c.wrong(field+".query", "is missing, expected a PromQL expression that has one value")
+	} else if _, err := ParseQuery(k.Query); err != nil {
+		c.wrong(field+".query", "%v", err)
 	}
 	if k.Fail == "" {
 		c.wrong(field+".fail", `is missing: the query would never fail a step; expected a comparison such as "> 0.01"`)
@@ -78,15 +85,24 @@ func (k *Check) checkQuery(c *check, field string) {
 	}
 }
 
-func checkURL(c *check, field, text string) {
+// URLProblem returns what is wrong with the URL of another system; empty if nothing is. It never has the URL,
+// which may hold a secret.
+func URLProblem(text string, allowPlaintext bool) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		c.wrong(field, "expected a URL such as https://host/path")
-		return
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
+		return "expected a URL such as https://host/path"
+	case u.Fragment != "":
+		return "has a fragment, which is not sent; expected a URL such as https://host/path"
+	case u.Scheme == "http" && !allowPlaintext && !isLoopback(u.Hostname()):
+		return "begins with http://, so any machine on the way can read the question and give the answer; expected https://, or allow_plaintext: true if the network is trusted"
 	}
-	if u.Scheme == "http" {
-		c.warnings = append(c.warnings, Problem{field, "is not encrypted: anybody on the way can answer; use https"})
-	}
+	return ""
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // ParseThreshold reads a comparison such as "> 0.01".

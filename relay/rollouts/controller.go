@@ -55,6 +55,9 @@ type Config struct {
 	Save func(Records) error
 	// Tier is how the nodes of a tier agree. Nil: this node decides alone.
 	Tier *Tier
+	// Ask asks another system, and has an answer for each question, with the name of its check. It is called
+	// without a lock. Nil: checks have no answer, so their policies release nothing.
+	Ask func(context.Context, *rollout.Question) rollout.CheckResult
 	// Decided is called with each decision. It must not block, nor call the controller. Nil: no call.
 	Decided func(Decision)
 	// Logger logs what goes wrong. Required.
@@ -75,6 +78,7 @@ type Controller struct {
 	budget  rollout.Budget
 	records store
 	counts  counters
+	asking  asking
 	tier    tierState
 	unsaved bool      // the records have changed since they were written
 	retryAt time.Time // when they are written again after an error; zero: that has not failed
@@ -182,6 +186,7 @@ func (c *Controller) RulesChanged() {
 // detach ends what is shown of a key. Its record stays.
 func (c *Controller) detach(k *key) {
 	k.arms.brake()
+	k.endInquiry()
 	k.ends(EndedDropped)
 	c.cfg.Clients.Hide(k.group, false)
 	k.givesBack()
@@ -201,6 +206,7 @@ const (
 
 // Run carries out rollouts until ctx ends.
 func (c *Controller) Run(ctx context.Context) {
+	defer c.asking.work.Wait()
 	if c.cfg.Tier != nil {
 		var work sync.WaitGroup
 		defer work.Wait()
@@ -223,6 +229,9 @@ func (c *Controller) Run(ctx context.Context) {
 			c.sweep()
 		}
 		next := c.turn(now)
+		if at := c.ask(ctx, now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
 		if at := swept.Add(sweep); next.IsZero() || at.Before(next) {
 			next = at
 		}

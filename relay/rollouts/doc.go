@@ -2,8 +2,8 @@
 // policy, shows them to canaries, observes these, and promotes or takes back what they were shown. Package
 // rollout decides; package cache has what is pending and what clients see; package fanout shows.
 //
-// A [Controller] has one goroutine, [Controller.Run], and two more in a tier: one calls Redis, the other
-// nodes, both without a lock. The cache says which keys have changed, and the
+// A [Controller] has one goroutine, [Controller.Run], two more in a tier, and one for each question to another
+// system: they call Redis, the other nodes, and that system, all without a lock. The cache says which keys have changed, and the
 // clients how they take a candidate; both only note that and wake the goroutine. It asks each such key
 // what is next, does it, and writes the records before any client sees more. What narrows is done at once.
 //
@@ -16,6 +16,7 @@
 //   - arms.go, tally.go: who is a canary, and what becomes of canaries, also on other nodes.
 //   - people.go: who may be one.
 //   - answer.go: what the control plane gets about a revision.
+//   - checks.go: what other systems are asked about a revision.
 //   - orders.go: the orders of operators.
 //   - status.go, trouble.go: what operators see.
 //   - stats.go: what is counted.

@@ -56,8 +56,9 @@ type Shown struct {
 	Canaries rollout.Roster `json:"canaries,omitzero"`
 	Control  rollout.Roster `json:"control,omitzero"`
 	Lost     rollout.Roster `json:"lost,omitzero"`
-	// People asks for the clients that would see the candidate.
+	// People asks for the clients that would see the candidate, and IDs for those of the arms.
 	People bool `json:"people,omitempty"`
+	IDs    bool `json:"ids,omitempty"`
 }
 
 // Report is what a node says about its clients of a key.
@@ -74,6 +75,8 @@ type Report struct {
 	Counted   bool       `json:"counted,omitempty"` // People are complete
 	Standings []standing `json:"standings,omitempty"`
 	Tally     tally      `json:"tally,omitzero"`
+	// IDs are node ids of canaries and of the control group, for checks. There may be more of both.
+	IDs [2][]string `json:"ids,omitzero"`
 }
 
 // Person is a client that would see a candidate, once for each client id.
@@ -90,6 +93,7 @@ type elsewhere struct {
 	has        string
 	round      int
 	load       [2]fanout.Load
+	ids        [2][]string
 	// sent and sentEpoch are what it was sent last, at the time asked.
 	sent, sentEpoch uint64
 	asked           time.Time
@@ -226,6 +230,7 @@ func (c *Controller) take(node string, reports []Report, now time.Time) {
 		}
 		if k.arms != nil && r.Round == k.arms.rounds() {
 			e.standings, e.round, e.load = r.Standings, r.Round, r.Tally.Load
+			e.ids = [2][]string{firstOf(r.IDs[0]), firstOf(r.IDs[1])}
 			k.arms.merge(&r.Tally)
 		}
 		c.inbox.touch(k.group)
@@ -279,9 +284,11 @@ func (k *key) shownTo(node string) Shown {
 			s.Overlay = k.shared
 		}
 		s.Round, s.Canaries, s.Control, s.Lost = k.arms.shownArms()
+		s.IDs = len(k.state.Run.Policy.Checks) > 0
 		s.People = k.elsewhere[node].counted != k.state.Run.Revision || k.state.Need != rollout.Bake
 	case k.state.Phase == rollout.Proving:
 		s.As, s.Revision, s.Round = AsPromoted, k.state.Stable.String(), k.arms.rounds()
+		s.IDs = len(k.state.Run.Policy.Checks) > 0
 	default:
 		s.Revision, s.Promoted = k.state.Stable.String(), k.state.Phase == rollout.Idle
 	}
@@ -449,7 +456,11 @@ func (k *key) report(now time.Time) Report {
 	if has && f.m.People {
 		r.People, r.Counted = k.peopleHere(f.candidate, f.arms.hash), true
 	}
-	r.Standings = standings(k.c.cfg.Clients.Canaries(k.group), f.arms.hash, now)
+	all := k.c.cfg.Clients.Canaries(k.group)
+	r.Standings = standings(all, f.arms.hash, now)
+	if f.m.IDs {
+		r.IDs = idsOf(all)
+	}
 	r.Tally = f.arms.tally()
 	var affected map[rollout.Hash]bool
 	for i := range r.Standings {

@@ -44,6 +44,7 @@ type key struct {
 	running   bool       // a rollout that has started has not ended: see stats.go
 
 	acknowledged *cache.Overlay // the control plane needs not wait for scouts of this revision
+	inquiry      *inquiry       // of the step; nil: nothing is asked
 
 	pendingSince time.Time // since when something has been pending; zero: nothing is
 
@@ -263,6 +264,7 @@ func (k *key) count(now time.Time) {
 		k.counts.Control = run.Baseline.Scaled(run.BaselineOver, policy.Final)
 	}
 	k.counts.BakeOver = !now.Before(k.state.Run.BakeEnds)
+	k.counts.Checks = k.answers(now)
 	k.verdict = rollout.Judge(policy, &k.counts)
 	before := len(k.state.Lost.Hashes)
 	for _, h := range k.arms.quarantined().Hashes {

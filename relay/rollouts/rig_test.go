@@ -240,6 +240,7 @@ type stage struct {
 
 	policy  *rollout.Policy
 	limits  rollout.Limits
+	ask     func(context.Context, *rollout.Question) rollout.CheckResult
 	control *Controller
 	stop    func()
 	watcher []*cache.Watcher
@@ -311,6 +312,7 @@ func (s *stage) start(earlier Records) {
 			}
 			return s.broken
 		},
+		Ask: func(ctx context.Context, q *rollout.Question) rollout.CheckResult { return s.ask(ctx, q) },
 		Decided: func(d Decision) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -85,6 +85,8 @@ type Stats struct {
 	// Exposed is how many clients have revisions as canaries. Overdue are keys whose rollout takes longer
 	// than its policy expects.
 	Exposed, Overdue int
+	// Asked are the answers to checks.
+	Asked map[Answered]uint64
 	// Oldest is since when something of a key has been pending without a pause; zero if nothing is.
 	Oldest time.Time
 	// BreakerOpen says that no rollout starts.
@@ -103,6 +105,7 @@ func (c *Controller) Stats() Stats {
 		s.Ended[Ending(e)] = n
 	}
 	maps.Copy(s.Judged, c.counts.judged)
+	s.Asked = maps.Clone(c.asking.counts)
 	now := time.Now()
 	for _, k := range c.keys {
 		if k.state.Phase == rollout.Idle {

@@ -156,6 +156,7 @@ func labels() map[string][]Label {
 		"xdsrelay.rollout.pending_size":             {},
 		"xdsrelay.rollout.skipped_checks":           {},
 		"xdsrelay.rollout.started":                  {},
+		"xdsrelay.rollout.check_answers":            {label("system", "prometheus", "webhook"), label("answer", "pass", "fail", "wait", "empty", "unreachable")},
 		"xdsrelay.rollout.verdicts":                 {label("signal", "answers", "nacks", "unanswered", "lost", "errors", "check"), label("outcome", "pass", "fail", "no_data", "not_measured")},
 		"xdsrelay.rollout.waiting_keys":             {label("reason", "approval", "budget", "breaker", "clients", "bake", "data")},
 

@@ -1,0 +1,34 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/hooks"
+	"xdsrelay/relay/logs"
+	"xdsrelay/relay/rollout"
+	"xdsrelay/relay/secure"
+)
+
+// newHooks makes what asks other systems about rollouts; nil if no policy has a check.
+func (n *Node) newHooks(cfg *config.Config) (*hooks.Client, error) {
+	r := &cfg.Rollout
+	if !r.HasHooks() {
+		return nil, nil
+	}
+	side := secure.Config{CertFile: r.TLS.CertFile, KeyFile: r.TLS.KeyFile, CAFile: r.TLS.CAFile}
+	if r.TLS.MinVersion == config.TLS12 {
+		side.MinVersion = tls.VersionTLS12
+	}
+	return hooks.New(hooks.Config{TLS: side, TokenFiles: r.HookTokens(), Logger: n.part(logs.Security)})
+}
+
+// askAboutRollout asks the system of a check. A policy of a rollout in progress may be gone from the
+// configuration.
+func (n *Node) askAboutRollout(ctx context.Context, q *rollout.Question) rollout.CheckResult {
+	if systems := n.hooks.Load(); systems != nil {
+		return systems.Ask(ctx, q)
+	}
+	return rollout.CheckResult{Name: q.Check.Name, Reply: rollout.Unreachable, Text: "the configuration has no checks any more; abort the rollout, or promote it without checks"}
+}
