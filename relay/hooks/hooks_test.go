@@ -122,7 +122,7 @@ func TestQuery(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	form := <-asked
-	if got, want := form.Get("query"), `e{k="shop",p=~"envoy-1|envoy-2"} / e{p=~"envoy-3"}`; got != want || form.Get("timeout") != "60.000s" {
+	if got, want := form.Get("query"), `e{k="shop",p=~"envoy-1|envoy-2"} / e{p=~"envoy-3"}`; got != want || form.Get("timeout") != "60.000" {
 		t.Errorf("%v", form)
 	}
 	q.Control = rollout.Asked{}

@@ -69,7 +69,7 @@ func (c *Client) askPrometheus(ctx context.Context, q *rollout.Question, is *rol
 	if err != nil {
 		return errors.New("the URL cannot be used")
 	}
-	form := url.Values{"query": {text}, "timeout": {strconv.FormatFloat(q.Check.Timeout.Seconds(), 'f', 3, 64) + "s"}}
+	form := url.Values{"query": {text}, "timeout": {strconv.FormatFloat(q.Check.Timeout.Seconds(), 'f', 3, 64)}}
 	status, body, err := c.post(ctx, &request{target, "application/x-www-form-urlencoded", q.Check.TokenFile, []byte(form.Encode())})
 	if err != nil {
 		return err
