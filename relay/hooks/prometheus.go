@@ -63,7 +63,7 @@ func (c *Client) askPrometheus(ctx context.Context, q *rollout.Question, is *rol
 	text, err := query.For(q)
 	if err != nil {
 		is.Reply, is.Text = rollout.Empty, err.Error()
-		return nil
+		return nil //nolint:nilerr // it is the answer
 	}
 	target, err := url.JoinPath(q.Check.Prometheus, "api/v1/query")
 	if err != nil {

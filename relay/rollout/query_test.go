@@ -117,15 +117,16 @@ func outside(text string) string {
 	comment := false
 	for i := 0; i < len(text); i++ {
 		c := text[i]
-		if comment {
+		switch {
+		case comment:
 			comment = c != '\n'
-		} else if quote == 0 && c == '#' {
+		case quote == 0 && c == '#':
 			comment = true
-		} else if quote == c {
+		case quote == c:
 			quote = 0
-		} else if quote == 0 && strings.IndexByte("\"'`", c) >= 0 {
+		case quote == 0 && strings.IndexByte("\"'`", c) >= 0:
 			quote = c
-		} else if quote != 0 {
+		case quote != 0:
 			if c == '\\' && quote != '`' {
 				i++
 			}
