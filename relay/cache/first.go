@@ -7,19 +7,31 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// The removal guard (K16) can hold back only removals of what a node has. A node that begins to ask
-// the control plane for a type of which it has nothing, or something old, may get the answer of a
-// control plane that is empty by mistake, and other nodes would take over the removals from it. So
-// with a removal guard such a node asks the other nodes before the control plane, and takes over
-// what they have. See [NeedFirst].
+// The removal guard (K16) can hold back only removals of what a node has, and a rollout only changes of
+// it. A node that begins to ask the control plane for a type of which it has nothing, or something old,
+// may get the answer of a control plane that is empty by mistake, or content that no rollout has released,
+// and other nodes would take that over from it. So with a removal guard, or a governor, such a node asks
+// the other nodes before the control plane, and takes over what they have. See [NeedFirst].
+
+// compares reports whether what the control plane sends first is compared with what other nodes have. It
+// may be called with a table's mu held.
+func (g *Group) compares() bool {
+	if g.cache.guards() {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.governor != nil
+}
 
 // Asked records that all reachable other nodes were asked for what they have of the key, and the
 // names of those that have answered. Now the control plane may be asked, too.
 func (f *Feed) Asked(nodes ...string) {
 	g := f.group
+	compares := g.compares()
 	g.mu.Lock()
 	l := &g.streams[f.stream]
-	if others := &l.link.Others; g.cache.guards() {
+	if others := &l.link.Others; compares {
 		others.Asked(time.Now(), nodes)
 	} else {
 		others.AskedAny(time.Now())
@@ -48,13 +60,13 @@ func (t *Table) beginsLocked(stream int) bool {
 		return false
 	}
 	nothing := !t.demand.Stream(stream).HasAsked() || t.store.Sum(stream).Live == 0 || t.streams[stream].confidence.FromLastGood()
-	return t.streams[stream].postponed != atOnce || t.group.cache.guards() && nothing
+	return t.streams[stream].postponed != atOnce || nothing && t.group.compares()
 }
 
 // waitsForOthersLocked reports whether a stream's control plane must not be asked for the table
 // yet. whole says that nothing was asked for on the present stream.
 func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
-	if !t.group.cache.guards() {
+	if !t.group.compares() {
 		return false
 	}
 	if whole || t.beginsLocked(by) {

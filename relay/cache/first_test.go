@@ -10,7 +10,7 @@ import (
 	"xdsrelay/relay/cache/link"
 )
 
-// TestAskedFirst: K16: with the removal guard in a tier the control plane is asked for nothing of
+// TestAskedFirst: K16: with the removal guard in a tier, or a governor of the key, the control plane is asked for nothing of
 // which other nodes may know more, until they were asked; then for all of it. A node that knows the
 // content, or gets it from the owner, asks at once.
 func TestAskedFirst(t *testing.T) {
@@ -23,6 +23,7 @@ func TestAskedFirst(t *testing.T) {
 		"nothing is known":             {guard, func(*world) {}, true},
 		"something old is known":       {guard, func(w *world) { w.group.RestoreFrom(keptSet(time.Now(), "a")) }, true},
 		"without the guard":            {Config{}, func(*world) {}, false},
+		"a rollout releases changes":   {Config{}, func(w *world) { w.group.Govern(&Governor{Changed: func(*Group) {}}) }, true},
 		"the owner is asked":           {guard, func(w *world) { w.feed.Borrow(true) }, false},
 		"the owner was followed":       {guard, func(w *world) { w.feed.Borrow(true); w.follow("a"); w.feed.Borrow(false) }, false},
 		"the owner had nothing either": {guard, func(w *world) { w.feed.Borrow(true); w.feed.Borrow(false) }, true},

@@ -200,3 +200,21 @@ func TestFrozenInterest(t *testing.T) {
 		c.gets(t, "new", "b")
 	})
 }
+
+// TestViewOfNothing: canaries can be shown the first resources of a set that is known to be empty. Of a set
+// of which nothing is known there is no view: clients wait for its first answer.
+func TestViewOfNothing(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true)
+	table := w.group.lookup(clusters)
+	first := map[string]Replacement{"a": {Resource: res("a", "1"), Member: true}}
+	if v := table.NewView(first, Stamp{}); v != nil {
+		t.Errorf("a view of a set that is not known replaces %v", v.Names())
+	}
+	w.feed.TakeDemand(true, true)
+	w.full(clusters, "1")
+	v := table.NewView(first, Stamp{})
+	if v == nil || table.Differ(&c.w, nil, v, false) == nil {
+		t.Errorf("a client of an empty set is not affected by its first resource: %+v", v)
+	}
+}

@@ -66,7 +66,7 @@ func (f *Feed) Need() (n Need, l Link) {
 	case up.Err != nil:
 		l = LinkDown
 	case f.group.unheardSinceSleep(f.stream):
-	case up.Connected && !f.group.cache.guards():
+	case up.Connected && !f.group.compares():
 		return NeedNothing, LinkUp
 	case up.Connected:
 		l = LinkUp

@@ -207,7 +207,7 @@ func (t *Table) restoreNameLocked(name string, w *interest) {
 func (t *Table) restoreWildcardLocked() {
 	r := t.pendingRestore
 	stream := t.demand.Wildcard().Stream()
-	if r == nil || !r.snapshot.Wildcard || !t.mayRestoreLocked(stream) && !t.beginsLocked(stream) && !(t.group.cache.guards() && t.demand.LacksWildcard(stream)) {
+	if r == nil || !r.snapshot.Wildcard || !t.mayRestoreLocked(stream) && !t.beginsLocked(stream) && !(t.demand.LacksWildcard(stream) && t.group.compares()) {
 		return
 	}
 	gen := t.store.Gen()

@@ -46,11 +46,12 @@ var views atomic.Uint64 // the id of the newest view of this process
 
 // NewView makes a view with replacements by canonical name. origin is the control plane's version of
 // what it serves, which subscriptions that see exactly that in the view are given (D7). Names with
-// aliases, and globs, must not be replaced. It is nil if the table never had anything.
+// aliases, and globs, must not be replaced. It is nil if nothing is known of the table: clients wait for
+// that.
 func (t *Table) NewView(replace map[string]Replacement, origin Stamp) *View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.store.Gen() == 0 {
+	if t.store.Gen() == 0 && !t.demand.WildcardAnswered() {
 		return nil
 	}
 	v := &View{id: views.Add(1), entries: make(map[string]*table.Entry, len(replace)), origin: origin}
