@@ -115,6 +115,11 @@ const (
 	errorDeviations = 3.090232306167813
 )
 
+// AllQuarantined is the verdict if all clients that could get the revision were lost with it.
+func AllQuarantined(clients int) Verdict {
+	return Verdict{Fails, []Finding{{LostSignal, Fails, "", fmt.Sprintf("all clients that could get it were lost with it: %d", clients)}}}
+}
+
 // Judge returns the verdict on a step.
 func Judge(p *Policy, c *Counts) (v Verdict) {
 	v.Findings = []Finding{judgeAnswers(c), judgeNACKs(p, c), judgeLate(p, c), judgeLost(p, c), judgeErrors(p, c)}

@@ -57,7 +57,7 @@ type Record struct {
 	Former       []Digest
 	// Refused are digests that are not tried again, the newest last.
 	Refused []Digest
-	// Lost are canaries that are quarantined until a revision is good.
+	// Lost are canaries that are quarantined until the revision is good, or another one is cut.
 	Lost Roster
 	// Why is the verdict that failed last.
 	Why Verdict
@@ -273,7 +273,7 @@ func (k *Key) Cut(d Digest, now time.Time) (is Event, effect Effect, ok bool) {
 		k.Restarts = 0
 	}
 	effect = k.apply(Cut, now)
-	k.Run = Run{Policy: k.policy, Revision: d}
+	k.Run, k.Lost = Run{Policy: k.policy, Revision: d}, Roster{}
 	if k.policy.Newer == AfterThis || k.Restarts >= MaxRestarts || k.Restarts > 0 && now.Sub(k.Superseded) >= MaxStale {
 		k.Run.Pace, k.Restarts = Train, 0
 	}

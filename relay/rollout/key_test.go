@@ -346,3 +346,24 @@ func TestSuspended(t *testing.T) {
 	r.run()
 	r.is(t, "Held Braked", 0, 0)
 }
+
+// TestNoClients: a rollout that has no client to go on with takes no tokens. If all clients that could get
+// the revision are quarantined, it fails: otherwise it would wait for good.
+func TestNoClients(t *testing.T) {
+	r := newRig(Preset(Standard), 0)
+	r.send(1)
+	if d := r.sleep(time.Second); d.Why != ForClients || r.Need != Tokens || r.budget.Used() != 0 {
+		t.Errorf("without clients: %v with %d tokens, waits for %v", r.State, r.budget.Used(), d.Why)
+	}
+	r = newRig(Preset(Standard), 1)
+	r.send(1)
+	r.view.Verdict.Outcome = NotEnough
+	r.sleep(time.Second)
+	r.is(t, "Scouting Bake", 1, 0)
+	r.LostCanary(r.clients[0].hash)
+	r.run()
+	r.is(t, "Held", 0, 0)
+	r.send(2) // another revision may get on with it
+	r.sleep(time.Second)
+	r.is(t, "Scouting Bake", 1, 0)
+}

@@ -88,9 +88,10 @@ type View struct {
 	Answered bool
 	// Grant is what [Budget.Take] says. Ask it where the need is [Tokens] and [Key.NeedsTokens].
 	Grant Grant
-	// Eligible is how many affected clients may be canaries, and Present how many canaries are
-	// connected. Affected clients are those whose subscription sees a changed name.
-	Eligible, Present int
+	// Eligible is how many affected clients may be canaries, Quarantined how many could be if they were not
+	// quarantined, and Present how many canaries are connected. Affected clients are those whose
+	// subscription sees a changed name.
+	Eligible, Quarantined, Present int
 	// Verdict is what [Judge] says.
 	Verdict Verdict
 }
@@ -113,6 +114,8 @@ func (k *Key) Next(v *View, now time.Time) Decision {
 		return Decision{Act: PassApproval}
 	case Tokens:
 		switch {
+		case v.Eligible == 0 && k.choosesNext(): // a rollout that cannot go on takes no tokens from others
+			return v.noClients()
 		case !k.NeedsTokens() || v.Grant == Given:
 			return Decision{Act: PassTokens}
 		case v.Grant == BreakerOpen:
@@ -148,14 +151,20 @@ func (k *Key) nextStep(v *View) Decision {
 	switch {
 	case k.Run.IsLast():
 		return Decision{Act: PromoteAll}
-	case k.Run.Written > k.Run.Step && !k.Run.Canaries.IsEmpty():
+	case !k.choosesNext():
 		return Decision{Act: KeepCanaries}
 	case v.Eligible == 0:
-		return Decision{Why: ForClients}
+		return v.noClients()
 	case k.Phase == Scouting:
 		return Decision{Act: ChooseScouts}
 	}
 	return Decision{Act: ChooseCanaries}
+}
+
+// choosesNext reports whether the canaries of the step have yet to be chosen. Those of one that was made
+// before are kept, and the last step has none.
+func (k *Key) choosesNext() bool {
+	return !k.Run.IsLast() && (k.Run.Written <= k.Run.Step || k.Run.Canaries.IsEmpty())
 }
 
 // nextVerdict decides whether a bake passes.
@@ -164,13 +173,22 @@ func (k *Key) nextVerdict(v *View, now time.Time) Decision {
 	case k.IsUnderWay() && v.Present == 0 && v.Eligible > 0:
 		return Decision{Act: Refill}
 	case k.IsUnderWay() && v.Present == 0:
-		return Decision{Why: ForClients}
+		return v.noClients()
 	case now.Before(k.Run.BakeEnds):
 		return Decision{Why: ForBake, At: k.Run.BakeEnds}
 	case v.Verdict.Outcome != Passes:
 		return Decision{Why: ForData}
 	}
 	return Decision{Act: Pass}
+}
+
+// noClients decides what to do if no client may get the revision: if all of them are quarantined, it has
+// failed, since nobody is left to show that it is good.
+func (v *View) noClients() Decision {
+	if v.Quarantined > 0 {
+		return Decision{Act: Fail}
+	}
+	return Decision{Why: ForClients}
 }
 
 // PassApproval records that the policy approves the step.

@@ -68,9 +68,11 @@ func (r *rig) send(content int) {
 
 // step does what is next. It reports whether there was anything.
 func (r *rig) step() (Decision, bool) {
-	r.view.Present, r.view.Eligible = len(r.Run.Canaries.Hashes), 0
+	r.view.Present, r.view.Eligible, r.view.Quarantined = len(r.Run.Canaries.Hashes), 0, 0
 	for _, c := range r.clients {
-		if !r.Lost.Has(c.hash) {
+		if r.Lost.Has(c.hash) {
+			r.view.Quarantined++
+		} else {
 			r.view.Eligible++
 		}
 	}
@@ -79,7 +81,7 @@ func (r *rig) step() (Decision, bool) {
 			r.view.Present--
 		}
 	}
-	if r.Need == Tokens && r.NeedsTokens() {
+	if r.Need == Tokens && r.NeedsTokens() && r.view.Eligible > 0 {
 		r.view.Grant, _ = r.budget.Take(&r.limits, "key", max(5, Share(0.1).Of(len(r.clients))), r.Phase == Scouting, 100*len(r.clients), r.now)
 	}
 	d := r.Next(&r.view, r.now)

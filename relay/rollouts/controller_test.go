@@ -834,3 +834,25 @@ func TestPlan(t *testing.T) {
 		}
 	})
 }
+
+// TestOnlyClientIsLost: a revision that crashes the only client is held, and its tokens are free for other
+// keys. The next revision gets to that client.
+func TestOnlyClientIsLost(t *testing.T) {
+	bubble(t, func(s *stage) {
+		for _, c := range s.fleet.clients[1:] {
+			s.fleet.disconnect(c, true)
+		}
+		s.begins("shop")
+		s.fleet.become(crashes, everybody)
+		s.sends("shop", "a=2")
+		sleep(time.Minute)
+		is := s.is("shop", "Held")
+		if !strings.Contains(strings.Join(is.Findings, "\n"), "lost: fail, all clients that could get it were lost with it: 1") {
+			t.Errorf("held: %+v", is)
+		}
+		s.fleet.become(accepts, everybody)
+		s.sends("shop", "a=3")
+		sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+	})
+}

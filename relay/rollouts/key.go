@@ -224,8 +224,8 @@ func (k *key) view(now time.Time) rollout.View {
 			k.people = k.peopleOf()
 		}
 	}
-	v.Eligible = len(k.people.eligible)
-	if k.state.Need == rollout.Tokens && k.state.NeedsTokens() && k.state.Brake == rollout.Open {
+	v.Eligible, v.Quarantined = len(k.people.eligible), k.people.quarantined
+	if v.Eligible > 0 && k.state.Need == rollout.Tokens && k.state.NeedsTokens() && k.state.Brake == rollout.Open {
 		v.Grant, k.granted = k.take(now)
 	}
 	return v
@@ -322,6 +322,10 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 		}
 		k.carry(effect, now)
 	case rollout.Fail:
+		if v.Verdict.Outcome != rollout.Fails {
+			v.Verdict = rollout.AllQuarantined(v.Quarantined)
+			k.verdict = v.Verdict
+		}
 		k.arms.brake()
 		complain := k.complaint(&v.Verdict)
 		effect := k.state.Failed(v.Verdict, now)

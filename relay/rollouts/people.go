@@ -19,6 +19,8 @@ type person struct {
 type people struct {
 	affected map[rollout.Hash]bool
 	eligible []person // by hash
+	// quarantined is how many would be eligible if they had not been lost.
+	quarantined int
 }
 
 // peopleOf returns the clients of a key that would see its candidate, of all nodes. Streams of one client
@@ -30,7 +32,11 @@ func (k *key) peopleOf() people {
 			return
 		}
 		p.affected[one.Hash] = true
-		if one.Eligible && !k.state.Lost.Has(one.Hash) {
+		switch {
+		case !one.Eligible:
+		case k.state.Lost.Has(one.Hash):
+			p.quarantined++
+		default:
 			p.eligible = append(p.eligible, person{one.Hash, Traits{Eligible: true, Group: one.Group, Version: one.Version}})
 		}
 	}
@@ -38,7 +44,7 @@ func (k *key) peopleOf() people {
 		add(one)
 	}
 	if !k.addElsewhere(add) {
-		p.eligible = nil
+		p.eligible, p.quarantined = nil, 0
 	}
 	slices.SortFunc(p.eligible, func(a, b person) int { return cmp.Compare(a.hash, b.hash) })
 	return p
