@@ -49,6 +49,14 @@ func Draw(seed uint64) Plan {
 	return p
 }
 
+// DrawStaged makes the plan of a seed with rollout policies.
+func DrawStaged(seed uint64) Plan {
+	p := Draw(seed)
+	p.addRollouts(rand.New(rand.NewPCG(seed, 6)))
+	p.sort()
+	return p
+}
+
 const (
 	// storyEvery is how many seeds there are for one whose plan has a story.
 	storyEvery = 7

@@ -38,8 +38,9 @@ type client struct {
 	mu   sync.Mutex
 	next int // guarded by mu: which node is next
 
-	stream int  // the client's goroutine's
-	away   bool // the world's goroutine's
+	stream int                            // the client's goroutine's
+	has    map[resourceID]record.Resource // the client's goroutine's; what it has accepted, if the plan has rollouts
+	away   bool                           // the world's goroutine's
 }
 
 // add adds a client, whose variant and subscriptions follow from a number: those with a
@@ -69,7 +70,7 @@ func (f *fleet) add(key string, sort int) {
 	w.to.Add(record.Event{Kind: record.ClientNew, Client: c.name, Key: key, Delta: c.delta, Wants: c.wants})
 	host := w.network.memory.NewHost(clientsHost, fmt.Sprintf("127.1.%d.%d", i/250, 1+i%250))
 	c.Auto = xdstest.StartAuto(w.t, xdstest.AutoConfig{
-		Variant: variant, Node: xdstest.Node(c.name, key), Next: c.where, Watch: c.watch, Backoff: time.Second,
+		Variant: variant, Node: xdstest.Node(c.name, key), Next: c.where, Watch: c.watch, Backoff: time.Second, Reject: c.reject,
 		DialOptions: []grpc.DialOption{host.Option(), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: time.Second, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 10 * time.Second},
 			MinConnectTimeout: 2 * time.Second,
@@ -96,7 +97,7 @@ func (c *client) watch(e xdstest.AutoEvent) {
 	switch {
 	case e.Frame != nil:
 		line.Kind, line.Type, line.Delta, line.Version = record.ClientGot, e.Frame.TypeURL, e.Frame.Delta, e.Frame.Version
-		line.Resources, line.Removed = origin.Resources(e.Frame), e.Frame.Removed
+		line.Resources, line.Removed = c.accepted(e, origin.Resources(e.Frame)), e.Frame.Removed
 		for _, failed := range e.Frame.Errors {
 			line.Errors = append(line.Errors, failed.GetResourceName().GetName())
 		}

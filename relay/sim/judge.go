@@ -51,6 +51,7 @@ type judge struct {
 	orphans    []orphan
 	empty      map[resourceID]emptying // by key and type: when the control plane had nothing the last time
 	last       time.Time               // of the last look
+	exposures  map[string]*exposure    // by key
 }
 
 // resourceID is a resource of a key.
@@ -74,6 +75,7 @@ type stream struct {
 	answered map[string]time.Time     // by type URL: the last response
 	has      map[resourceID]int       // how far in its history each resource is that its node has for sure
 	waits    map[string]time.Duration // by type URL: for how long it could have been answered
+	rejected map[string]bool          // by type URL: whether the client has rejected a response
 }
 
 // answers reports whether a type has been answered.
@@ -85,6 +87,7 @@ func newJudge(w *World) *judge {
 		empty: make(map[resourceID]emptying), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), overtaken: make(map[string]bool), holders: newHolders(),
 		reached: make(map[string]*reached), successors: make(map[resourceID]successors), had: make(map[want]time.Time),
 		claims: make(map[string]claim), ended: make(map[string]time.Time), first: make(map[want]time.Time),
+		exposures: make(map[string]*exposure),
 	}
 }
 
@@ -93,6 +96,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 	c := j.clients[e.Client]
 	switch e.Kind {
 	case record.OriginState:
+		j.revised(e)
 		for _, r := range e.Resources {
 			id := resourceID{e.Key, e.Type, r.Name}
 			if j.histories[id] == nil {
@@ -135,13 +139,16 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		if w := (want{node: e.Node, key: c.client.Key}); j.first[w].IsZero() {
 			j.first[w] = time.Now()
 		}
-		c.stream = &stream{node: e.Node, opened: time.Now(), answered: make(map[string]time.Time), has: make(map[resourceID]int), waits: make(map[string]time.Duration)}
+		c.stream = &stream{node: e.Node, opened: time.Now(), answered: make(map[string]time.Time), has: make(map[resourceID]int), waits: make(map[string]time.Duration), rejected: make(map[string]bool)}
 	case record.ClientEnd:
 		s := c.stream
 		c.stream = nil
+		j.left(e)
 		if e.Unserved && s != nil {
 			return j.turnedAway(c, s, e)
 		}
+	case record.ClientRejected:
+		return j.rejected(c, e)
 	case record.ClientGot:
 		j.counts.Messages++
 		found := append(j.sentBack(c, e), j.unguarded(c, e)...)

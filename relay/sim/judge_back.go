@@ -31,7 +31,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 				knows = "the tier head"
 			}
 		}
-		if knows == "" || j.misled(c.stream.node) {
+		if knows == "" || j.misled(c.stream.node) || j.isStaged(e.Type) {
 			j.counts.Excused++
 			return nil
 		}
@@ -97,6 +97,8 @@ func (j *judge) holdsBack(e *record.Event, id resourceID) bool {
 // restored it meanwhile.
 func (j *judge) excuses(c check.Contradiction) bool {
 	switch {
+	case j.stagedBack(&c):
+		return true
 	case c.Guarantee == "Resumable" && j.late(c.Event.Node), c.Guarantee == "DeleteOnlyIfDeleted" && j.originStalled(c.Event.Node) && j.hasNone(&c.Event):
 		j.counts.Excused++
 		return true

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"runtime"
 	"time"
+
+	"xdsrelay/relay/admin"
 )
 
 // statusPage is what a node says of all clients of the tier, as far as it is compared.
@@ -158,27 +160,34 @@ func (w *World) redisWell() bool { return w.redis.host != nil && w.redis.ill == 
 
 // get asks the admin port of a node, from a machine of its own.
 func (w *World) get(n *node, path string, into any) error {
+	text, err := w.call(n, http.MethodGet, path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// call sends a request to the admin port of a node, from a machine of its own.
+func (w *World) call(n *node, method, path string) ([]byte, error) {
 	host := w.network.memory.NewHost("operator", "127.1.255.1")
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return host.Dial(ctx, addr)
 	}}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.at(adminPort)+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+n.at(adminPort)+path, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	req.Header.Set(admin.RequestHeader, "simulation")
 	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", path, resp.Status, text)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s: %s", path, resp.Status, text)
-	}
-	return json.Unmarshal(text, into)
+	return text, err
 }

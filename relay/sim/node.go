@@ -31,7 +31,7 @@ type node struct {
 	downBy int       // the event that ended it
 	lost   bool      // it ended by a loss of power
 	cutOff bool      // something is wrong between it and the clients
-	// blind says that it started while Redis was ill, and so may know no other node.
+	// blind says that it started while Redis was ill or out of its reach, and so may know no other node.
 	blind bool
 }
 
@@ -61,7 +61,7 @@ func (n *node) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- made.Run(ctx) }()
-	n.relay, n.cancel, n.done, n.since, n.blind = made, cancel, done, time.Now(), !n.world.redisWell()
+	n.relay, n.cancel, n.done, n.since, n.blind = made, cancel, done, time.Now(), !n.world.redisWell() || !n.world.network.fine(n.name, redisHost)
 	n.world.to.Add(record.Event{Kind: record.NodeUp, Node: n.name})
 	n.cutOff = false
 	n.world.disturbed(nil)
@@ -129,6 +129,9 @@ func (n *node) config() *config.Config {
 		cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory = config.StoreDirectory, "/kept"
 	case "redis":
 		cfg.LastKnownGood.Store = config.StoreRedis
+	}
+	if s.Rollouts {
+		stage(cfg)
 	}
 	cfg.Drain.Duration, cfg.Drain.Grace = 2*time.Second, time.Second
 	return cfg

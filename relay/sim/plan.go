@@ -20,16 +20,18 @@ type Plan struct {
 
 // Setup is what a run begins with.
 type Setup struct {
-	Seed    uint64        // of what the plan leaves open: contents and where clients connect
-	Nodes   int           // that run from the beginning; further ones come by events
-	Keys    int           // aggregation keys
-	Clients int           // for each key
-	Polls   int           // polling clients for each key, besides those
-	Size    int           // names of each type and key
-	SotW    bool          // the control plane speaks the state of the world, else delta
-	Guard   bool          // removal_guard.max_percent is 50
-	Kept    string        // last_known_good.store
-	Length  time.Duration // until all faults end
+	Seed    uint64 // of what the plan leaves open: contents and where clients connect
+	Nodes   int    // that run from the beginning; further ones come by events
+	Keys    int    // aggregation keys
+	Clients int    // for each key
+	Polls   int    // polling clients for each key, besides those
+	Size    int    // names of each type and key
+	SotW    bool   // the control plane speaks the state of the world, else delta
+	Guard   bool   // removal_guard.max_percent is 50
+	Kept    string // last_known_good.store
+	// Rollouts says that all keys have a rollout policy.
+	Rollouts bool
+	Length   time.Duration // until all faults end
 }
 
 // Event is something that happens, and for how long.
@@ -61,8 +63,12 @@ func (e Event) String() string {
 func (p Plan) String() string {
 	var b strings.Builder
 	s := p.Setup
-	fmt.Fprintf(&b, "seed=%d nodes=%d keys=%d clients=%d polls=%d size=%d sotw=%t guard=%t kept=%s length=%s\n",
+	fmt.Fprintf(&b, "seed=%d nodes=%d keys=%d clients=%d polls=%d size=%d sotw=%t guard=%t kept=%s length=%s",
 		s.Seed, s.Nodes, s.Keys, s.Clients, s.Polls, s.Size, s.SotW, s.Guard, s.Kept, s.Length)
+	if s.Rollouts {
+		b.WriteString(" rollouts=true")
+	}
+	b.WriteByte('\n')
 	for _, e := range p.Events {
 		b.WriteString(e.String() + "\n")
 	}
@@ -117,6 +123,8 @@ func (s *Setup) parse(line string) error {
 			s.Guard, err = strconv.ParseBool(value)
 		case "kept":
 			s.Kept = value
+		case "rollouts":
+			s.Rollouts, err = strconv.ParseBool(value)
 		case "length":
 			s.Length, err = time.ParseDuration(value)
 		default:

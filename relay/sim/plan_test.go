@@ -32,9 +32,13 @@ func TestEventsEnd(t *testing.T) {
 // TestPlans: a seed has one plan, which its text tells in full; and all acts are drawn.
 func TestPlans(t *testing.T) {
 	drawn := make(map[string]bool)
-	for seed := range uint64(200) {
-		p := Draw(seed)
-		if again := Draw(seed); !reflect.DeepEqual(p, again) {
+	for seed := range uint64(400) {
+		draw := Draw
+		if seed >= 200 {
+			draw = DrawStaged
+		}
+		p := draw(seed)
+		if again := draw(seed); !reflect.DeepEqual(p, again) {
 			t.Fatalf("seed %d has two plans:\n%s\n%s", seed, p, again)
 		}
 		read, err := Parse(p.String())

@@ -99,6 +99,7 @@ func (w *World) finish() {
 	if len(w.found) > 0 {
 		return
 	}
+	w.retryHeld()
 	w.rest()
 	if len(w.found) > 0 {
 		return

@@ -21,6 +21,7 @@ var (
 	simFor    = flag.Duration("sim.for", 0, "run plans for so much CPU time, and shrink those that fail")
 	simPlans  = flag.Int("sim.plans", 0, "as -sim.for, but run so many plans")
 	simFrom   = flag.Uint64("sim.from", 1, "the first seed of -sim.for and -sim.plans; 0 takes one from the clock")
+	simStaged = flag.Bool("sim.rollouts", false, "give all keys of plans of seeds a rollout policy, and let clients reject some changes")
 	simShrink = flag.Int("sim.shrink", 1, "how many plans of each kind of failure are shrunk")
 	simAgain  = flag.Int("sim.again", 0, "run a plan that fails so many times more; it counts as failed if it fails each time, and is only reported otherwise")
 	simFirst  = flag.Bool("sim.first", false, "end with the first plan that fails")
@@ -47,11 +48,14 @@ func TestSim(t *testing.T) {
 		return
 	}
 	if *simSeed != 0 {
-		report(t, cfg, Draw(*simSeed))
+		report(t, cfg, drawn(*simSeed))
 		return
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { report(t, cfg, Draw(seed)) })
+	}
+	for seed := uint64(1); seed <= (seeds+3)/4; seed++ {
+		t.Run(fmt.Sprintf("staged seed=%d", seed), func(t *testing.T) { report(t, cfg, DrawStaged(seed)) })
 	}
 	found, err := filepath.Glob(filepath.Join("testdata", "found", "*.plan"))
 	if err != nil || len(found) == 0 {
@@ -60,6 +64,14 @@ func TestSim(t *testing.T) {
 	for _, file := range found {
 		t.Run(filepath.Base(file), func(t *testing.T) { report(t, cfg, planIn(t, file)) })
 	}
+}
+
+// drawn is the plan of a seed, as the flags say.
+func drawn(seed uint64) Plan {
+	if *simStaged {
+		return DrawStaged(seed)
+	}
+	return Draw(seed)
 }
 
 func planIn(t *testing.T, file string) Plan {
@@ -89,7 +101,7 @@ func TestHunt(t *testing.T) {
 		first = uint64(time.Now().Unix())
 	}
 	for seed := first; plans < *simPlans || cpu()-began-shrunk < *simFor; seed++ {
-		plan := Draw(seed)
+		plan := drawn(seed)
 		r := once(t, cfg, plan)
 		simulated, plans = simulated+r.Simulated, plans+1
 		if r.First == "" {

@@ -53,6 +53,7 @@ type World struct {
 	past       map[string]origin.Set
 	righted    map[int]map[string]origin.Set // what the control plane gets back, by event
 	added      map[int]*node                 // by event
+	bad        bad
 	ends       []ending
 	agenda     []item // sorted by time
 	begun      time.Time
@@ -338,6 +339,7 @@ func (w *World) rest() {
 			break
 		}
 		if time.Now().After(deadline) {
+			w.logRollouts()
 			w.to.Add(record.Event{Kind: record.Rest, Why: "waited for in vain"})
 			break
 		}

@@ -152,6 +152,27 @@ func (o *Origin) Lose(key, typeURL string, random *rand.Rand) {
 	o.become(key, next)
 }
 
+// Replace gives new content to resources of a key, as one change: those that are asked for. It returns the
+// serials.
+func (o *Origin) Replace(key string, which func(typeURL, name string, serial int) bool) (serials []int) {
+	o.mu.Lock()
+	next := o.content[key].clone()
+	for _, typeURL := range Types {
+		for _, name := range slices.Sorted(maps.Keys(next[typeURL])) {
+			if which(typeURL, name, next[typeURL][name]) {
+				o.serial++
+				next[typeURL][name] = o.serial
+				serials = append(serials, o.serial)
+			}
+		}
+	}
+	o.mu.Unlock()
+	if len(serials) > 0 {
+		o.become(key, next)
+	}
+	return serials
+}
+
 // Return gives back what keys had before and have not now; what has come since, or was
 // replaced, stays.
 func (o *Origin) Return(before map[string]Set) {

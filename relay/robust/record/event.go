@@ -27,6 +27,9 @@ const (
 	ClientNew  Kind = "client-new"
 	ClientOpen Kind = "client-open" // a stream to Node
 	ClientGot  Kind = "client-got"  // a response
+	// ClientRejected: the response after it has Resources that the client rejects. What it has of
+	// them stays, as far as the response says.
+	ClientRejected Kind = "client-rejected"
 	// ClientEnd: a stream is over; Own tells that the client wanted it so.
 	ClientEnd Kind = "client-ended"
 

@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"xdsrelay/relay/robust/check"
+	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
+)
+
+// exposure is which clients got content that they reject, of the newest revision of a key.
+type exposure struct {
+	since map[string]time.Time // by client: when it got that first
+	// replaced counts those of them that lost their streams: their answers may not have arrived, and
+	// others may have taken their place.
+	replaced int
+}
+
+// revised notes that the control plane has another revision of a key.
+func (j *judge) revised(e *record.Event) {
+	if slices.Contains(staged, e.Type) {
+		delete(j.exposures, e.Key)
+	}
+}
+
+// rejected judges content that a client rejects.
+//
+// Bounded: the scouts get it, one for each version of the client software, of which there is one here.
+// Refused: as long as the control plane sends nothing else, a client that has rejected it does not get it
+// again.
+func (j *judge) rejected(c *view, e *record.Event) (all []check.Contradiction) {
+	if c.stream != nil {
+		c.stream.rejected[e.Type] = true
+	}
+	if slices.ContainsFunc(j.world.nodes, func(n *node) bool { return n.relay != nil && n.blind }) {
+		// A node that knows no others, and nothing of a key, has nothing to compare its content with.
+		j.counts.Excused++
+		return nil
+	}
+	x := j.exposures[e.Key]
+	if x == nil {
+		x = &exposure{since: make(map[string]time.Time)}
+		j.exposures[e.Key] = x
+	}
+	first := e.Resources[0]
+	if at, ever := x.since[e.Client]; !ever {
+		x.since[e.Client] = time.Now()
+	} else if time.Since(at) > calm {
+		all = found("Refused", e, "client %s gets %s@%d again, %s after it has rejected that", e.Client, first.Name, first.Serial, time.Since(at))
+	}
+	if most := mostScouts + x.replaced; len(x.since) > most {
+		all = append(all, found("Bounded", e, "%d clients have got %s@%d, which they reject; expected at most %d", len(x.since), first.Name, first.Serial, most)...)
+	}
+	return all
+}
+
+// mostScouts is how many scouts a rollout has: all clients have the same software.
+const mostScouts = 1
+
+// left notes that a client has lost its stream.
+func (j *judge) left(e *record.Event) {
+	if x := j.exposures[e.Key]; x != nil && !x.since[e.Client].IsZero() {
+		x.replaced++
+	}
+}
+
+// isStaged reports whether content of a type is released to a few clients first. These get what was
+// released before again if it is not released.
+func (j *judge) isStaged(typeURL string) bool {
+	return j.world.plan.Rollouts && slices.Contains(staged, typeURL)
+}
+
+// stagedBack reports whether what a validator of recordings has found is how rollouts end: a canary goes
+// back to what was released, also of what it has rejected and so never had.
+func (j *judge) stagedBack(c *check.Contradiction) bool {
+	if c.Guarantee == "Resumable" {
+		v, typeURL := j.clients[c.Event.Client], c.Event.Type
+		if typeURL == xdstest.EndpointType { // they follow their cluster (E3), also one that the client rejects
+			typeURL = xdstest.ClusterType
+		}
+		return v != nil && v.stream != nil && v.stream.rejected[typeURL]
+	}
+	return j.isStaged(c.Event.Type) && (c.Guarantee == "Ordered" || c.Guarantee == "DeleteOnlyIfDeleted")
+}
