@@ -68,7 +68,7 @@ var layers = map[string][]string{
 	"shard/redistest":   {"relay/xdstest"},
 	"relay/e2e":         {"relay", "relay/xdstest"},
 	"relay/robust":      {"bench", "relay/xdstest", "shard/redistest"},
-	"relay/sim":         {"relay", "relay/resource", "relay/robust", "relay/xdstest", "shard", "shard/redistest"},
+	"relay/sim":         {"relay", "relay/aggregation", "relay/resource", "relay/robust", "relay/rollout", "relay/xdsclient", "relay/xdstest", "shard", "shard/redistest"},
 	"relay/conformance": {"relay", "relay/xdstest"},
 	"relay/hostile":     {"relay", "bench", "relay/tier", "shard", "relay/authorize", "relay/aggregation", "relay/resource", "relay/xdstest"},
 	"bench":             {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest", "shard/redistest"},
