@@ -98,6 +98,10 @@ func (n *Node) rolloutDecided(d rollouts.Decision) {
 		"reason", redact.Short(d.Why, maxOrderText), "identity", redact.Short(d.By, maxOrderText),
 	}
 	log := n.part(logs.Node)
+	if d.Observed {
+		n.rolloutObserved(&d, about)
+		return
+	}
 	switch d.What {
 	case "failed":
 		n.measureHold(&d)
@@ -112,5 +116,22 @@ func (n *Node) rolloutDecided(d rollouts.Decision) {
 		log.Info("a rollout released a revision to all clients", append(about, events.Key, events.RolloutPromoted)...)
 	default:
 		log.Info("decision about a rollout", about...)
+	}
+}
+
+// rolloutObserved logs a decision that was not carried out, since the policy only observes.
+func (n *Node) rolloutObserved(d *rollouts.Decision, about []any) {
+	log := n.part(logs.Node)
+	switch d.What {
+	case "failed":
+		if len(d.Rejections) > 0 {
+			r := &d.Rejections[0]
+			about = append(about, "node", r.Client, "type", r.Type, "error", r.Reason, "resources", r.Resources)
+		}
+		log.Warn("observed only: a rollout would have failed, and the revision would have reached no other client; all clients have it, since the mode of the policy is observe", about...)
+	case "passed":
+		log.Info("observed only: a bake of a rollout would have passed", about...)
+	default:
+		log.Info("observed only: a rollout would have made a decision; nothing is held back", about...)
 	}
 }

@@ -37,6 +37,8 @@ func (n *Node) observeRollouts(meter metric.Meter) error {
 	ended := c.whole("xdsrelay.rollout.ended", "Rollouts that ended. good: the final bake passed. skipped: promoted without checks. superseded: a newer revision started. withdrawn: the control plane returned to the stable revision. dropped: the key lost its policy or its clients.")
 	verdicts := c.whole("xdsrelay.rollout.verdicts", "Findings of each signal when a bake passed or a rollout failed.")
 	asked := c.whole("xdsrelay.rollout.check_answers", "Answers of other systems to the checks of rollouts. unreachable: no answer, or one that cannot be read. empty: no value. wait: the system wants more time.")
+	observedEnded := c.whole("xdsrelay.rollout.observed_ended", "Rollouts of policies with the mode observe that would have ended, by outcome. They changed nothing for clients.")
+	observedVerdicts := c.whole("xdsrelay.rollout.observed_verdicts", "Findings of each signal, of policies with the mode observe, when a bake would have passed or a rollout failed.")
 	g := &gauges{meter: meter, all: c.all, errs: c.errs}
 	active := g.whole("xdsrelay.rollout.active", "Keys with a rollout policy and a revision that is not good yet. held: a revision failed, and clients keep the stable one.")
 	waiting := g.whole("xdsrelay.rollout.waiting_keys", "Keys whose rollout waits, by reason.")
@@ -59,9 +61,14 @@ func (n *Node) observeRollouts(meter metric.Meter) error {
 		for e, count := range s.Ended {
 			o.ObserveInt64(ended, int64(count), by("outcome", e.String()))
 		}
+		for e, count := range s.ObservedEnded {
+			o.ObserveInt64(observedEnded, int64(count), by("outcome", e.String()))
+		}
 		for signal := rollout.AnswerSignal; signal <= rollout.CheckSignal; signal++ {
 			for outcome, label := range outcomeLabels {
-				o.ObserveInt64(verdicts, int64(s.Judged[rollouts.Judgment{Signal: signal, Outcome: outcome}]), by("signal", signal.String()), by("outcome", label))
+				judged := rollouts.Judgment{Signal: signal, Outcome: outcome}
+				o.ObserveInt64(verdicts, int64(s.Judged[judged]), by("signal", signal.String()), by("outcome", label))
+				o.ObserveInt64(observedVerdicts, int64(s.ObservedJudged[judged]), by("signal", signal.String()), by("outcome", label))
 			}
 		}
 		for _, system := range rollouts.Systems {

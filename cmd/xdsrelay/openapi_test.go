@@ -21,6 +21,7 @@ import (
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/fielddiff"
 	"xdsrelay/relay/ops"
+	"xdsrelay/relay/rollouts"
 	"xdsrelay/relay/series"
 )
 
@@ -60,7 +61,7 @@ var apiTypes = map[string]reflect.Type{
 	"RolloutHistory": reflect.TypeFor[ops.RolloutHistory](), "RolloutRevision": reflect.TypeFor[ops.RolloutRevision](), "RolloutType": reflect.TypeFor[ops.RolloutType](),
 	"RolloutDiff": reflect.TypeFor[ops.RolloutDiff](), "RolloutTypeDiff": reflect.TypeFor[ops.RolloutTypeDiff](), "RolloutOrder": reflect.TypeFor[ops.RolloutOrdered](),
 	"RolloutProgress": reflect.TypeFor[ops.RolloutProgress](), "RolloutDecision": typeOfField[ops.RolloutProgress]("History"), "RolloutRejection": typeOfField[ops.RolloutProgress]("Rejections"), "RolloutUnwell": typeOfField[ops.RolloutProgress]("Lost"),
-	"RolloutBudget": reflect.TypeFor[ops.RolloutBudget](), "RolloutArm": reflect.TypeFor[ops.RolloutArm](),
+	"RolloutObserved": reflect.TypeFor[rollouts.Observed](), "RolloutBudget": reflect.TypeFor[ops.RolloutBudget](), "RolloutArm": reflect.TypeFor[ops.RolloutArm](),
 	"RolloutPlan": reflect.TypeFor[ops.RolloutPlan](), "RolloutPlanStep": typeOfField[ops.RolloutPlan]("Steps"),
 	"Freeze": typeOfField[ops.RolloutKey]("Freeze"), "Undone": typeOfField[ops.RolloutKey]("Undone"), "Refused": reflect.TypeFor[ops.RolloutRefused](),
 	"Drain": reflect.TypeFor[admin.Draining](), "ApprovedRemovals": reflect.TypeFor[admin.Released](), "Reconnect": reflect.TypeFor[ops.Reconnecting](),

@@ -194,6 +194,9 @@ func printPlan(w io.Writer, p *ops.RolloutPlan) {
 		fmt.Fprintf(w, "%s: nothing is pending; the policy is %s\n", printable(p.Key), printable(p.Policy))
 		return
 	}
+	if p.Observed {
+		fmt.Fprintf(w, "%s: the policy only observes; all clients have %s, which would have been released like this:\n", printable(p.Key), printable(p.Revision))
+	}
 	fmt.Fprintf(w, "%s: %s by policy %s, for %d affected clients, of which %d may be canaries\n", printable(p.Key), printable(p.Revision), printable(p.Policy), p.Affected, p.Eligible)
 	rows := [][]string{{"STEP", "CLIENTS", "BAKE", "APPROVAL", "VERSIONS"}}
 	for _, s := range p.Steps {
@@ -289,7 +292,7 @@ func (a *app) newRolloutStatusCmd() *cobra.Command {
 		}
 		held := s.All != nil
 		for _, k := range s.Keys {
-			held = held || k.State == "frozen" || k.State == "undone" || k.Rollout != nil && strings.HasPrefix(k.Rollout.State, "Held")
+			held = held || k.State == "frozen" || k.State == "undone" || k.Rollout != nil && !k.Rollout.Observes() && strings.HasPrefix(k.Rollout.State, "Held")
 		}
 		if err := out.print(a.stdout, view{
 			data: s, names: namesOf(s.Keys, func(k *ops.RolloutKey) string { return k.Key }),
@@ -347,16 +350,20 @@ func printProgress(w io.Writer, s *ops.RolloutProgress, now time.Time) {
 	if s.IsOverdue {
 		state += ", OVERDUE"
 	}
+	canaries := "are canaries"
+	if s.Observes() {
+		state, canaries = "nothing is held back"+observedState(s, state), "would be canaries"
+	}
 	fmt.Fprintf(w, "  policy        %s (%s)\n  state         %s\n", printable(s.Policy), printable(s.Mode), state)
 	if s.Revision != "" {
 		fmt.Fprintf(w, "  revision      %s\n", printable(s.Revision))
 	}
 	switch {
 	case s.Steps == 0:
-	case strings.HasPrefix(s.State, "Held"):
+	case strings.HasPrefix(s.State, "Held") && !s.Observes():
 		fmt.Fprintf(w, "  refused at    step %d of %d, after %d of %d affected clients were sent it\n", s.Step, s.Steps, s.Exposed, s.Affected)
 	default:
-		fmt.Fprintf(w, "  step          %d of %d, %d of %d affected clients are canaries\n", s.Step, s.Steps, s.Canaries, s.Affected)
+		fmt.Fprintf(w, "  step          %d of %d, %d of %d affected clients %s\n", s.Step, s.Steps, s.Canaries, s.Affected, canaries)
 	}
 	if c := s.Canary; c != nil {
 		fmt.Fprintf(w, "  canaries      %s\n  control       %s\n", armText(c), armText(s.Control))
@@ -368,8 +375,15 @@ func printProgress(w io.Writer, s *ops.RolloutProgress, now time.Time) {
 		fmt.Fprintf(w, "  finding       %s\n", printable(f))
 	}
 	printTrouble(w, &s.Trouble, now)
+	if o := s.Observed; o != nil {
+		fmt.Fprintf(w, "  all clients   %d have it; %d rejected it, %d were lost, %d have not answered\n", o.Clients, o.Rejected, o.Lost, o.Unanswered)
+	}
 	if len(s.Refused) > 0 {
-		fmt.Fprintf(w, "  refused       %s\n", printable(strings.Join(s.Refused, ", ")))
+		label := "refused       "
+		if s.Observes() {
+			label = "would refuse  "
+		}
+		fmt.Fprintf(w, "  %s%s\n", label, printable(strings.Join(s.Refused, ", ")))
 	}
 	if s.Good != "" {
 		fmt.Fprintf(w, "  good          %s\n", printable(s.Good))
@@ -386,6 +400,17 @@ func armText(a *ops.RolloutArm) string {
 		requests = fmt.Sprintf("%d of %d requests failed", a.Errors, a.Requests)
 	}
 	return fmt.Sprintf("%s, %d accepted it, %d rejected it, %d unanswered, %d lost; %s", count(a.Clients, "client"), a.Accepted, a.Rejected, a.Unanswered, a.Lost, requests)
+}
+
+// observedState says what a rollout would do whose policy only observes.
+func observedState(s *ops.RolloutProgress, state string) string {
+	switch {
+	case s.State == "Idle":
+		return ""
+	case strings.HasPrefix(s.State, "Held"):
+		return "; a rollout would have failed, and the revision would be refused"
+	}
+	return "; a rollout would be " + state
 }
 
 // printTrouble prints which canaries have trouble with a revision.
@@ -483,7 +508,11 @@ func printRevisions(w io.Writer, h *ops.RolloutHistory, now time.Time) {
 func printDecisions(w io.Writer, all []ops.RolloutDecision, now time.Time) {
 	for i := range all {
 		d := &all[i]
-		line := fmt.Sprintf("%s, %s %s: %d of %d clients have it", ago(now, d.At), printable(d.What), printable(d.Revision), d.Canaries, d.Affected)
+		what, have := printable(d.What), "have it"
+		if d.Observed {
+			what, have = "observed: "+what, "would have it"
+		}
+		line := fmt.Sprintf("%s, %s %s: %d of %d clients %s", ago(now, d.At), what, printable(d.Revision), d.Canaries, d.Affected, have)
 		if d.Revision == "" {
 			line = ago(now, d.At) + ", " + printable(d.What)
 		}

@@ -55,3 +55,30 @@ func TestRolloutProgress(t *testing.T) {
 		t.Errorf("held:\n%s", held.String())
 	}
 }
+
+// TestRolloutObserved: what is only observed is never shown as if clients were kept from anything.
+func TestRolloutObserved(t *testing.T) {
+	now := time.Now()
+	for state, want := range map[string]string{
+		"Idle":          "state         nothing is held back\n",
+		"Held":          "a rollout would have failed, and the revision would be refused\n",
+		"Stepping Bake": "a rollout would be Stepping Bake, waits: bake\n",
+	} {
+		waits := map[string]string{"Held": "refused", "Stepping Bake": "bake"}[state]
+		var out strings.Builder
+		printProgress(&out, &ops.RolloutProgress{
+			State: state, Mode: "observe", Waits: waits, Step: 1, Steps: 2, Canaries: 5, Affected: 10, Refused: []string{"r-1"},
+			Observed: &rollouts.Observed{Clients: 10, Rejected: 3},
+		}, now)
+		for _, part := range []string{want, "1 of 2, 5 of 10 affected clients would be canaries", "10 have it; 3 rejected it", "would refuse  r-1"} {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%s: the output lacks %q: %s", state, part, out.String())
+			}
+		}
+	}
+	var history strings.Builder
+	printDecisions(&history, []ops.RolloutDecision{{At: now, What: "failed", Revision: "r-1", Canaries: 2, Affected: 9, Observed: true}}, now)
+	if !strings.Contains(history.String(), "observed: failed r-1: 2 of 9 clients would have it") {
+		t.Errorf("history: %s", history.String())
+	}
+}

@@ -20,6 +20,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		stream.gate.fresh = stream.gate.fresh && t.freshLocked()
 		change.gate = stream.gate
 	}
+	change.noted, change.fresh = t.noted, t.noted != nil && t.freshLocked()
 	change.order = t.orderingLocked(by, &u)
 	if u.Differences {
 		t.demand.SendsDifferences(by)

@@ -16,8 +16,11 @@ type updateTxn struct {
 	// back next (see children).
 	final bool
 	gate  *streamGate // of the stream; nil: clients see everything at once
-	held  bool        // a gate held the changes back until now
-	order ordering    // of its resources
+	// noted is what is noted of the table; nil: nothing. With fresh, nothing was known of the wildcard set.
+	noted *notedChanges
+	fresh bool
+	held  bool     // a gate held the changes back until now
+	order ordering // of its resources
 
 	added, changed, removed uint32 // resources; see recordLocked
 	edits                   []edit // the first of them; see record
@@ -26,10 +29,11 @@ type updateTxn struct {
 
 // set gives name a state that clients can see.
 func (u *updateTxn) set(name string, s table.State) {
-	from := uint64(0)
-	if e := u.table.store.Get(name); e != nil && e.TTLState == nil {
+	from, e := uint64(0), u.table.store.Get(name)
+	if e != nil && e.TTLState == nil {
 		from = e.Gen
 	}
+	u.noteBefore(name, e, s)
 	u.table.store.Next() // each change has its own, so that an update can be sent in parts (B40)
 	old := u.table.setLocked(name, s, u.first, u.woken)
 	if old != nil && !u.final {

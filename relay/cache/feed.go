@@ -192,14 +192,14 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 		t.mu.Unlock()
 		return 0
 	}
-	began, edits := time.Now(), t.editsLocked(f.stream)
+	began, edits, notes := time.Now(), t.editsLocked(f.stream), t.notesLocked()
 	n, mass := t.applyLocked(f.stream, u, server, began, t.woken)
 	t.rememberUpdateLocked(&u, began, n, t.woken)
 	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	holds := t.takeHoldsLocked()
 	differs := t.streams[f.stream].gate != nil && t.differsLocked()
-	held := t.editsLocked(f.stream) != edits
+	held, noted := t.editsLocked(f.stream) != edits, t.notesLocked() != notes
 	outdated := t.demand.Stream(f.stream).Outdated()
 	t.unlockAndSignal()
 	if outdated {
@@ -220,6 +220,9 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	}
 	if held {
 		f.group.pendingChanged()
+	}
+	if noted {
+		f.group.changesNoted(began)
 	}
 	return n
 }

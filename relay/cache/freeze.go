@@ -228,6 +228,9 @@ func (g *Group) applyAll(one func(t *Table, now time.Time) int) (changes int) {
 	for _, typ := range parents {
 		g.restoreChildren(typ)
 	}
+	if changes > 0 {
+		g.changesNoted(now)
+	}
 	return changes
 }
 
@@ -242,6 +245,8 @@ func (g *Group) Gate() (state gate.State, freeze *Freeze, undone *Undone) {
 		state = gate.Undone
 	case g.governor != nil:
 		state = gate.Governed
+	case g.observer != nil:
+		state = gate.Observed
 	}
 	return state, g.freeze, g.undone
 }

@@ -181,7 +181,7 @@ func (t *Table) releaseGatesLocked(now time.Time, cause Cause) (changed int) {
 			continue
 		}
 		stream.gate = nil
-		change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, version: g.sent.version, held: true}
+		change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, version: g.sent.version, held: true, noted: t.noted}
 		for name, c := range g.All() {
 			if c.Sent != nil {
 				change.put(c.Sent)

@@ -90,15 +90,15 @@ func (g *Group) PendingBytes() (n int64) {
 	return n
 }
 
-// HasAnswered reports whether each upstream stream of the key has answered for all types with gates
-// that it was asked for, and there are any.
+// HasAnswered reports whether each upstream stream of the key has answered for all types with gates, or
+// that are observed, that it was asked for, and there are any.
 func (g *Group) HasAnswered() bool {
 	asked := false
 	for _, t := range g.Tables() {
 		t.mu.RLock()
 		for by := range t.streams {
 			gate, demand := t.streams[by].gate, t.demand.Stream(by)
-			if gate == nil || gate.parks || demand.Wanted() == 0 {
+			if gate == nil && t.noted == nil || gate != nil && gate.parks || demand.Wanted() == 0 {
 				continue
 			}
 			asked = true

@@ -65,6 +65,7 @@ type Group struct {
 	freeze          *Freeze                  // nil: it is not frozen
 	undone          *Undone                  // nil: no revision of it is undone
 	governor        *Governor                // nil: no rollout releases changes
+	observer        *Observer                // nil: no rollout observes changes
 	settle          *time.Timer              // see judgeUndone
 	settleBegan     time.Time                // zero: it does not run
 }
@@ -105,6 +106,7 @@ func (g *Group) Table(t *resource.Type) *Table {
 		table.closeLocked(set)
 		table.refuseLocked(g.undone)
 	}
+	table.observeLocked(g.observer)
 	table.guard() // other goroutines find it from now on
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })

@@ -143,7 +143,7 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 // removeLocked removes resources of a stream, or replaces them, except for what is kept for its
 // parents, if kept is not nil. It returns how many.
 func (t *Table) removeLocked(by int, names map[string]*resource.Resource, kept *children, woken map[*Subscription]struct{}) (removed int) {
-	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true, gate: t.streams[by].gate}
+	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true, gate: t.streams[by].gate, noted: t.noted}
 	shown := t.store.Sum(by).Digest
 	for name, then := range names {
 		switch {

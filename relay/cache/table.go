@@ -37,6 +37,7 @@ type Table struct {
 	// rejected holds, by canonical name, the problems of names whose newest copies could not be
 	// used. It is nil until there is one.
 	rejected map[string]*Problem
+	noted    *notedChanges // of an observed key; nil: it is not observed
 
 	updates recentUpdates // guarded by mu
 

@@ -57,8 +57,10 @@ type RolloutPolicy struct {
 	// unique.
 	Name string `yaml:"name"`
 	// Mode automatic holds changes back and releases them step by step. Mode manual also
-	// waits for an operator before each step. Mode off has no effect. Modes automatic and
-	// manual require last_known_good.store, and a node without a tier.
+	// waits for an operator before each step. Mode observe holds nothing back: the status,
+	// the log and the metrics report what mode automatic would have done, which shows
+	// whether steps and fail_if fit before they count. Mode off has no effect. Modes
+	// automatic and manual require last_known_good.store, and in a tier tier.redis.
 	Mode RolloutMode `yaml:"mode"`
 	// The types whose changes are released step by step: LDS, SRDS, RDS, CDS, ECDS, RTDS
 	// and SDS, or type URLs. Endpoints, virtual hosts on demand, private types and

@@ -15,7 +15,8 @@ import (
 // RolloutKey is what a key's clients see of what its control plane sends.
 type RolloutKey struct {
 	Key string `json:"key"`
-	// State is open, frozen, undone or staged: a rollout policy releases changes.
+	// State is open, frozen, undone, staged: a rollout policy releases changes, or observed: a policy only
+	// observes them.
 	State string `json:"state"`
 	// Stable is the revision that clients have; empty if it is not known.
 	Stable string `json:"stable,omitempty"`
@@ -240,10 +241,10 @@ func MergeRollouts(node string, all []Rollout, silent []Silent) Rollout {
 		out.Idle += one.Idle
 		for _, k := range one.Keys {
 			at, has := slices.BinarySearchFunc(out.Keys, k, func(a, b RolloutKey) int { return strings.Compare(a.Key, b.Key) })
-			switch decides := k.isDecided(); {
+			switch {
 			case !has:
 				out.Keys = slices.Insert(out.Keys, at, k)
-			case decides:
+			case k.isDecided() && k.authority() >= out.Keys[at].authority():
 				out.Keys[at] = k
 			}
 		}
@@ -255,6 +256,20 @@ func MergeRollouts(node string, all []Rollout, silent []Silent) Rollout {
 // follows it.
 func (k *RolloutKey) isDecided() bool {
 	return k.Rollout != nil && k.Rollout.Role != rollouts.Following.String() && k.Rollout.Role != rollouts.Claiming.String()
+}
+
+// authority orders what several nodes report of a key: the highest counts. Each node observes its own clients,
+// so one that would have refused the revision comes before the others.
+func (k *RolloutKey) authority() int {
+	switch {
+	case !k.isDecided():
+		return 0
+	case !k.Rollout.Observes():
+		return 3
+	case strings.HasPrefix(k.Rollout.State, rollouts.StateHeld):
+		return 2
+	}
+	return 1
 }
 
 // RolloutHistory returns the revisions of a key, and the decisions about them.

@@ -76,7 +76,7 @@ func (k *RolloutKey) urgency() int {
 	switch {
 	case r == nil || k.Freeze != nil || k.Undone != nil:
 		return 2
-	case strings.HasPrefix(r.State, rollouts.StateHeld), r.IsOverdue:
+	case !r.Observes() && (strings.HasPrefix(r.State, rollouts.StateHeld) || r.IsOverdue):
 		return 0
 	case r.State != rollouts.StateIdle:
 		return 1

@@ -42,6 +42,27 @@ func TestMergeActive(t *testing.T) {
 	}
 }
 
+// TestMergeObserved: of the nodes that observe a key, the one counts that would have refused its revision; one
+// that decides counts before all. What is only observed is never the most urgent.
+func TestMergeObserved(t *testing.T) {
+	key := func(role, mode, state string) Rollout {
+		return Rollout{Keys: []RolloutKey{{Key: "shop", Rollout: &RolloutProgress{Role: role, Mode: mode, State: state}}}}
+	}
+	moves, held, decides := key("observing", "observe", "Stepping Bake"), key("observing", "observe", rollouts.StateHeld), key("deciding", "automatic", rollouts.StateIdle)
+	for _, test := range []struct {
+		all  []Rollout
+		want string
+	}{
+		{[]Rollout{moves, held}, "observe Held"}, {[]Rollout{held, moves}, "observe Held"},
+		{[]Rollout{held, decides}, "automatic Idle"}, {[]Rollout{decides, held}, "automatic Idle"},
+	} {
+		is := MergeActive("a", test.all, nil)
+		if r := is.Keys[0].Rollout; len(is.Keys) != 1 || r.Mode+" "+r.State != test.want || is.Keys[0].urgency() == 0 {
+			t.Errorf("got %+v, expected %q", is.Keys, test.want)
+		}
+	}
+}
+
 // TestIsActive: a key is described while something happens to it, and for an hour after its rollout has ended.
 func TestIsActive(t *testing.T) {
 	now := time.Now()

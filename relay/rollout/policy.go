@@ -22,8 +22,8 @@ const (
 	Automatic Mode = "automatic"
 )
 
-// Modes are the modes that a configuration may have. [Observe] is not supported yet.
-var Modes = []Mode{Automatic, Manual, Off}
+// Modes are the modes that a configuration may have.
+var Modes = []Mode{Automatic, Manual, Observe, Off}
 
 // Holds reports whether changes are held.
 func (m Mode) Holds() bool { return m == Automatic || m == Manual }

@@ -72,7 +72,7 @@ func TestValidate(t *testing.T) {
 		want   string // field and message; a warning begins with "warning: "
 	}{
 		{func(p *Policy, _ *World) { p.Name = "" }, "name: is missing"},
-		{func(p *Policy, _ *World) { p.Mode = "auto" }, `mode: is "auto", expected automatic, manual, off`},
+		{func(p *Policy, _ *World) { p.Mode = "auto" }, `mode: is "auto", expected automatic, manual, observe, off`},
 		{func(p *Policy, _ *World) { p.OnFail = "x" }, `on_fail: is "x", expected rollback, hold`},
 		{func(p *Policy, _ *World) { p.Newer = "x" }, `newer: is "x", expected restart, wait`},
 		{func(p *Policy, _ *World) { p.Upstream.Answer = "x" }, `upstream.answer: is "x", expected scouts, stored`},

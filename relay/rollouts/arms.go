@@ -98,6 +98,28 @@ func (a *arms) of(c fanout.Canary) fanout.Arm {
 	return fanout.NoArm
 }
 
+// isCanary reports whether a client counts as a canary, quarantined or not.
+func (a *arms) isCanary(h rollout.Hash) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.final || a.canaries.Has(h)
+}
+
+// isObserved reports whether a client counts as a canary and, if the revision was not for all, would still
+// have it after what it has done.
+func (a *arms) isObserved(h rollout.Hash) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.final || a.canaries.Has(h) && !a.quarantine[h]
+}
+
+// accepts records that a client has accepted the revision.
+func (a *arms) accepts(h rollout.Hash) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	note(a.accepted, h)
+}
+
 // notify records what a client has done; see [fanout.Server.Show].
 func (a *arms) notify(e fanout.CanaryEvent) {
 	h := a.hash(e.Canary)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,6 +38,8 @@ type Clients interface {
 	Hide(g *cache.Group, promoted bool)
 	Canaries(g *cache.Group) []fanout.CanaryStatus
 	Affected(g *cache.Group, c *cache.Candidate) []fanout.Affected
+	Observe(g *cache.Group, revision string, tables []*cache.Table, since time.Time, notify func(fanout.CanaryEvent))
+	Concerned(g *cache.Group, o *cache.Overlay) []fanout.Affected
 }
 
 // Config configures a [Controller]. It is not changed after [New].
@@ -73,15 +76,16 @@ type Controller struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	keys    map[*cache.Group]*key
-	names   map[aggregation.Key]*key // the same ones
-	budget  rollout.Budget
-	records store
-	counts  counters
-	asking  asking
-	tier    tierState
-	unsaved bool      // the records have changed since they were written
-	retryAt time.Time // when they are written again after an error; zero: that has not failed
+	keys      map[*cache.Group]*key
+	names     map[aggregation.Key]*key // the same ones
+	budget    rollout.Budget
+	records   store
+	counts    counters
+	asking    asking
+	tier      tierState
+	observing observing
+	unsaved   bool      // the records have changed since they were written
+	retryAt   time.Time // when they are written again after an error; zero: that has not failed
 }
 
 // inbox is what has happened since the goroutine has looked.
@@ -92,6 +96,8 @@ type inbox struct {
 	// Guarded by mu.
 	changed map[*cache.Group]bool // keys of which the pending changes may be others
 	touched map[*cache.Group]bool // keys of which a client has done something
+	// observed are observed keys that have changed, and when.
+	observed map[*cache.Group]time.Time
 }
 
 func (i *inbox) change(g *cache.Group) {
@@ -144,18 +150,30 @@ func (c *Controller) Attach(g *cache.Group, rule string) {
 		return
 	}
 	r := c.cfg.Rules(rule)
-	if r.Policy == nil || !r.Policy.Mode.Holds() {
+	if r.Policy == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.keys[g] != nil {
+	c.attachLocked(g, rule, &r)
+}
+
+// attachLocked makes a policy release or observe the changes of a key that has none yet.
+func (c *Controller) attachLocked(g *cache.Group, rule string, r *Rule) {
+	switch {
+	case c.keys[g] != nil || c.observing.keys[g] != nil:
+		return
+	case r.Policy.Mode == rollout.Observe:
+		c.observeLocked(g, rule, r)
+		c.known.Store(g, nil)
+		return
+	case !r.Policy.Mode.Holds():
 		return
 	}
 	if ended := c.names[g.Key]; ended != nil {
 		c.detach(ended) // its record is that of the new one
 	}
-	k := c.newKey(g, rule, &r)
+	k := c.newKey(g, rule, r)
 	if c.keys[g], c.names[g.Key] = k, k; c.cfg.Tier != nil {
 		c.joinLocked(k)
 	}
@@ -169,12 +187,26 @@ func (c *Controller) Attach(g *cache.Group, rule string) {
 func (c *Controller) RulesChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for g, k := range c.keys {
+	for g, o := range maps.Clone(c.observing.keys) {
+		switch r := c.cfg.Rules(o.rule); {
+		case r.Policy == nil:
+			c.unobserveLocked(o)
+		case r.Policy.Mode != rollout.Observe:
+			c.unobserveLocked(o)
+			c.attachLocked(g, o.rule, &r)
+		default:
+			o.setRule(&r)
+		}
+	}
+	for g, k := range maps.Clone(c.keys) {
 		r := c.cfg.Rules(k.rule)
 		switch {
 		case r.Policy == nil || !r.Policy.Mode.Holds():
 			c.detach(k)
 			g.Govern(nil)
+			if r.Policy != nil {
+				c.attachLocked(g, k.rule, &r)
+			}
 		default:
 			k.setRule(&r)
 			g.Govern(k.governor())
@@ -248,6 +280,7 @@ func (c *Controller) sweep() {
 			c.detach(k)
 		}
 	}
+	c.sweepObserved()
 }
 
 // turn does all that is to be done now. It returns when it has to be called again at the latest; zero for
@@ -281,6 +314,7 @@ func (c *Controller) turn(now time.Time) (next time.Time) {
 	}
 	c.reveal(now)
 	c.tier.wakeIfDue(c.keys)
+	next = c.observe(touched, now)
 	for _, k := range c.keys {
 		if !k.due.IsZero() && (next.IsZero() || k.due.Before(next)) {
 			next = k.due

@@ -511,6 +511,9 @@ func (k *key) undo() {
 	promoted := k.next != thePromotion // a promotion that was decided only has changed nothing
 	k.next = nothing
 	k.c.cfg.Clients.Hide(k.group, promoted)
+	if len(k.former) == 0 && promoted {
+		k.c.cfg.Logger.Error("a revision was refused in its final bake, and clients keep it: this node became the owner of the key after it was released, so it does not have the contents of the revision before; return to the former configuration in the control plane", "key", k.name())
+	}
 	if len(k.former) > 0 {
 		k.group.Revert(k.former[0])
 		k.former = k.former[1:]

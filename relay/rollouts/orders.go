@@ -24,6 +24,12 @@ const (
 // ErrNoPolicy refuses orders about keys whose changes pass at once.
 var ErrNoPolicy = errors.New("the key has no rollout policy (aggregation.rules[].rollout), or no clients")
 
+// ErrObserves refuses orders about keys whose policy only observes.
+var ErrObserves = errors.New("the rollout policy of the key only observes (mode: observe): all changes pass at once, so there is no rollout to steer")
+
+// ErrNoContents refuses to undo a revision that this node has not released itself.
+var ErrNoContents = errors.New("this node does not have the contents of the revision before: it became the owner of the key, or was started, after the newest revision was released, or they exceeded 4 MiB; return to the former configuration in the control plane")
+
 // ErrNotDeciding refuses orders on a node that does not decide about the key: another one owns it, or the
 // record of the key has not been read yet.
 var ErrNotDeciding = errors.New("this node does not decide about the key yet: it does not own it, or cannot read the record of the key in Redis")
@@ -41,6 +47,8 @@ func (c *Controller) Order(what, name, by, reason string) error {
 	defer c.mu.Unlock()
 	k := c.keyNamed(name)
 	switch {
+	case k == nil && c.observationNamed(name) != nil:
+		return ErrObserves
 	case k == nil:
 		return ErrNoPolicy
 	case k.role != Deciding:
@@ -85,8 +93,11 @@ func (k *key) order(what string, o rollout.Order, now time.Time) (rollout.Effect
 	case Promote:
 		return k.state.Promote(digestOf(k.group.CutOverlay()), now)
 	case Undo:
-		if len(k.former) == 0 {
+		switch {
+		case len(k.state.Former) == 0:
 			return 0, rollout.ErrNoFormer
+		case len(k.former) == 0:
+			return 0, fmt.Errorf("%w: %s was before %s", ErrNoContents, k.state.Former[0], k.state.Stable)
 		}
 		return k.state.Undo(now)
 	case Freeze:
@@ -140,8 +151,10 @@ type Plan struct {
 	Key string `json:"key"`
 	// Policy is empty if all changes pass at once.
 	Policy string `json:"policy"`
-	// Revision is what is pending; empty if nothing is.
+	// Revision is what is pending, or with Observed what clients have got last; empty if there is none.
 	Revision string `json:"revision,omitempty"`
+	// Observed says that the mode of the policy is observe, so that all clients have got the revision at once.
+	Observed bool `json:"observed,omitempty"`
 	// Affected clients see a pending change, and Eligible ones of them may be canaries.
 	Affected int        `json:"affected"`
 	Eligible int        `json:"eligible"`
@@ -164,6 +177,15 @@ type PlanStep struct {
 func (c *Controller) Plan(name string) (Plan, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if o := c.observationNamed(name); o != nil {
+		p := Plan{Key: name, Policy: o.state.Policy().Name, Observed: true, Steps: []PlanStep{}}
+		if o.overlay != nil {
+			p.Revision = digestOf(o.overlay).String()
+			all := o.peopleOf()
+			p.add(o.state.Policy(), &all)
+		}
+		return p, nil
+	}
 	k := c.keyNamed(name)
 	if k == nil {
 		return Plan{}, ErrNoPolicy
@@ -179,6 +201,12 @@ func (c *Controller) Plan(name string) (Plan, error) {
 	k.candidate = o.Candidate(p.Revision)
 	all := k.peopleOf()
 	k.candidate = was
+	p.add(policy, &all)
+	return p, nil
+}
+
+// add adds the steps of a policy for the clients that a revision affects.
+func (p *Plan) add(policy *rollout.Policy, all *people) {
 	p.Affected, p.Eligible = len(all.affected), len(all.eligible)
 	p.Small = p.Affected < policy.Canaries.Small || len(policy.Steps) == 0
 	var versions rollout.Versions
@@ -194,5 +222,4 @@ func (c *Controller) Plan(name string) (Plan, error) {
 		p.Steps[i].Clients = min(policy.Steps[i-1].Share.Of(p.Affected), p.Eligible)
 	}
 	p.Steps[len(p.Steps)-1].Clients = p.Affected
-	return p, nil
 }

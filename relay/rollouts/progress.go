@@ -75,7 +75,7 @@ func (c *Controller) Budget() (s BudgetStatus, governs bool) {
 			s.Failures++
 		}
 	}
-	return s, len(c.keys) > 0
+	return s, len(c.keys)+len(c.observing.keys) > 0
 }
 
 // schedule are the steps of a policy: the scouts, those of the policy unless the key is small, and all.
@@ -107,8 +107,6 @@ func (k *key) progress(s *Status, policy *rollout.Policy) {
 	if run.Policy != nil {
 		policy = run.Policy // also that of one that was refused
 	}
-	s.Schedule = schedule(policy, run.Small)
-	s.Step, s.Steps = min(run.Step, len(s.Schedule)-1), len(s.Schedule)-1
 	if k.arms != nil && k.counts.Canary.Clients > 0 {
 		s.Canary, s.Control = armStatus(&k.counts.Canary), armStatus(&k.counts.Control)
 		by := make(map[string]bool) // also those whose answers arrived after the verdict
@@ -123,6 +121,13 @@ func (k *key) progress(s *Status, policy *rollout.Policy) {
 			s.Exposed, s.Affected = max(s.Exposed, d.Canaries), max(s.Affected, d.Affected)
 		}
 	}
+	s.steps(policy, run)
+}
+
+// steps adds the steps of a policy for the affected clients, and which one the rollout is in.
+func (s *Status) steps(policy *rollout.Policy, run *rollout.Run) {
+	s.Schedule = schedule(policy, run.Small)
+	s.Step, s.Steps = min(run.Step, len(s.Schedule)-1), len(s.Schedule)-1
 	for i := range s.Schedule {
 		if share := rollout.Share(1); i > 0 && s.Affected > 0 {
 			if i <= len(policy.Steps) && !run.Small {

@@ -78,6 +78,9 @@ type Stats struct {
 	Started, Skipped uint64
 	Ended            map[Ending]uint64
 	Judged           map[Judgment]uint64
+	// ObservedEnded and ObservedJudged are the same of rollouts that are only observed.
+	ObservedEnded  map[Ending]uint64
+	ObservedJudged map[Judgment]uint64
 	// Keys are those with something that not all clients have, or that is not proven, by phase; Waiting
 	// those that wait, by reason.
 	Keys    map[rollout.Phase]int
@@ -99,12 +102,16 @@ func (c *Controller) Stats() Stats {
 	defer c.mu.Unlock()
 	s := Stats{
 		Started: c.counts.started, Skipped: c.counts.skipped, BreakerOpen: c.budget.Open,
-		Ended: make(map[Ending]uint64), Judged: make(map[Judgment]uint64), Keys: make(map[rollout.Phase]int), Waiting: make(map[rollout.Reason]int),
+		Ended: make(map[Ending]uint64), Judged: make(map[Judgment]uint64), ObservedEnded: make(map[Ending]uint64), ObservedJudged: make(map[Judgment]uint64), Keys: make(map[rollout.Phase]int), Waiting: make(map[rollout.Reason]int),
 	}
 	for e, n := range c.counts.ended {
 		s.Ended[Ending(e)] = n
 	}
+	for _, e := range []Ending{EndedGood, EndedFailed, EndedSuperseded, EndedWithdrawn, EndedDropped} { // there are no orders
+		s.ObservedEnded[e] = c.observing.ended[e]
+	}
 	maps.Copy(s.Judged, c.counts.judged)
+	maps.Copy(s.ObservedJudged, c.observing.judged)
 	s.Asked = maps.Clone(c.asking.counts)
 	now := time.Now()
 	for _, k := range c.keys {

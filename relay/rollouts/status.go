@@ -25,6 +25,8 @@ type Decision struct {
 	// Canaries is how many clients have the revision, of Affected ones.
 	Canaries int `json:"canaries"`
 	Affected int `json:"affected"`
+	// Observed says that nothing was carried out: the mode of the policy is observe.
+	Observed bool `json:"observed,omitempty"`
 
 	Trouble
 }
@@ -56,7 +58,7 @@ func (k *key) decidedBy(what, by, why string, now time.Time) {
 // Status is how far a key is.
 type Status struct {
 	Key string `json:"key"`
-	// Role is what the node does: it decides, or follows the one that does.
+	// Role is what the node does: it decides, follows the one that does, or only observes.
 	Role   string `json:"role"`
 	Policy string `json:"policy"`
 	Mode   string `json:"mode"`
@@ -90,6 +92,9 @@ type Status struct {
 
 	Trouble
 
+	// Observed is what all clients have done with a revision that is only observed: all fields are about the
+	// rollout that would have been. Nil: the policy is carried out, or there is no revision.
+	Observed *Observed `json:"observed,omitempty"`
 	// Tokens are those of the budget that the key holds.
 	Tokens int `json:"tokens,omitempty"`
 	// IsOverdue says that it takes longer than the policy expects.
@@ -97,15 +102,20 @@ type Status struct {
 	History   []Decision `json:"history,omitempty"`
 }
 
+// Observes reports whether the policy only observes, so that all is about a rollout that would be.
+func (s *Status) Observes() bool { return s.Mode == string(rollout.Observe) }
+
 // Status returns how far a key is; false if it has no policy, or no clients.
 func (c *Controller) Status(name string) (Status, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := c.keyNamed(name)
-	if k == nil {
-		return Status{}, false
+	if k := c.keyNamed(name); k != nil {
+		return k.status(time.Now()), true
 	}
-	return k.status(time.Now()), true
+	if o := c.observationNamed(name); o != nil {
+		return o.status(time.Now()), true
+	}
+	return Status{}, false
 }
 
 // All returns all keys with a policy, in no order.
@@ -115,6 +125,9 @@ func (c *Controller) All() (all []Status) {
 	now := time.Now()
 	for _, k := range c.keys {
 		all = append(all, k.status(now))
+	}
+	for _, o := range c.observing.keys {
+		all = append(all, o.status(now))
 	}
 	return all
 }

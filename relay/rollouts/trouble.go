@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 )
@@ -96,11 +97,16 @@ func (t *Trouble) kept() Trouble {
 func (k *key) trouble() Trouble { return k.arms.troubles(k.mentioned) }
 
 // mentioned returns the names of the revision that a reason mentions.
-func (k *key) mentioned(typeURL, reason string) (names []string) {
+func (k *key) mentioned(typeURL, reason string) []string {
 	o := k.overlay
 	if o == nil {
 		o = k.group.CutOverlay() // it was taken back
 	}
+	return mentionedIn(o, typeURL, reason)
+}
+
+// mentionedIn returns the names of an overlay, which may be nil, that a reason mentions.
+func mentionedIn(o *cache.Overlay, typeURL, reason string) (names []string) {
 	if o == nil {
 		return nil
 	}

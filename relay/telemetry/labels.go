@@ -150,6 +150,8 @@ func labels() map[string][]Label {
 		"xdsrelay.rollout.exposed_clients":          {},
 		"xdsrelay.rollout.freezes":                  {},
 		"xdsrelay.rollout.hold.duration":            {},
+		"xdsrelay.rollout.observed_ended":           {label("outcome", "good", "failed", "superseded", "withdrawn", "dropped")},
+		"xdsrelay.rollout.observed_verdicts":        {label("signal", "answers", "nacks", "unanswered", "lost", "errors", "check"), label("outcome", "pass", "fail", "no_data", "not_measured")},
 		"xdsrelay.rollout.oldest_pending_timestamp": {},
 		"xdsrelay.rollout.overdue_keys":             {},
 		"xdsrelay.rollout.pending_resources":        {},

@@ -19,7 +19,9 @@ const follows = (r) => r.role === 'following' || r.role === 'claiming';
 
 const observed = (r) => r.mode === 'observe';
 
-export const isHeld = (k) => named(k.rollout.state).phase === 'Held';
+const wouldHold = (k) => observed(k.rollout) && named(k.rollout.state).phase === 'Held';
+
+export const isHeld = (k) => !observed(k.rollout) && named(k.rollout.state).phase === 'Held';
 
 // rollouts is the view.
 export function rollouts({ rollouts: data, now }) {
@@ -63,6 +65,8 @@ export function rollout(k, now) {
     r.schedule ? steps(k, now) : null,
     el('dl', { class: 'facts' },
       r.revision ? fact('Exposed', exposed(r)) : null,
+      r.observed ? fact('Would be canaries', number(r.canaries)) : null,
+      r.observed ? fact('All clients', `${number(r.observed.rejected)} rejected it, ${number(r.observed.lost)} were lost, ${number(r.observed.unanswered)} have not answered`) : null,
       r.next ? fact('Next', commands(r.next)) : null,
       fact('Stable', [el('span', { class: 'mono' }, r.stable || k.stable || 'not known'), r.good && r.good === r.stable ? el('span', { class: 'soft' }, ' good') : null]),
       r.tokens ? fact('Budget', count(r.tokens, 'client')) : null),
@@ -81,7 +85,7 @@ const commands = (text) => text.split(/'([^']+)'/).map((part, i) => (i % 2 ? el(
 function status(k) {
   const r = k.rollout;
   const { phase, need } = named(r.state);
-  if (observed(r)) return chip(isHeld(k) ? 'warn' : 'ok', isHeld(k) ? 'Would be held' : 'Only observed');
+  if (observed(r)) return chip(wouldHold(k) ? 'warn' : 'ok', wouldHold(k) ? 'Would be held' : 'Only observed');
   if (isHeld(k)) return chip('bad', 'Held');
   if (k.freeze || k.undone) return chip('warn', k.freeze ? 'Frozen' : 'Undone');
   if (r.state.includes('Braked')) return chip('warn', r.waits ? `Stopped: ${r.waits}` : 'Stopped');
@@ -98,7 +102,7 @@ function words(k) {
   const { phase, need } = named(r.state);
   if (follows(r)) return 'The node that decides does not answer; clients keep what they have.';
   const last = r.history?.[r.history.length - 1];
-  if (observed(r)) return `The policy only observes: nothing is held back. ${isHeld(k) ? 'A rollout would have failed.' : r.revision ? 'This is how a rollout would be.' : ''}`;
+  if (observed(r)) return `The policy only observes: nothing is held back. ${wouldHold(k) ? 'A rollout would have failed.' : r.revision ? 'This is how a rollout would be.' : ''}`;
   switch (phase) {
     case 'Held': return ['The revision was refused', last?.what === 'failed' ? [' ', ago(last.at)] : null, `. No further client gets it${r.canaries ? '.' : '; all clients have the stable revision.'}`];
     case 'Settling': return 'A change has arrived. The relay waits until the control plane sends nothing more of it.';
@@ -114,7 +118,7 @@ function words(k) {
 function exposed(r) {
   const of = r.affected ? [` of ${number(r.affected)} affected clients `, el('span', { class: 'part' }, `(${share(r.exposed, r.affected)})`)] : null;
   const { phase } = named(r.state);
-  return [el('b', {}, number(r.exposed)), of, phase === 'Held' ? el('span', { class: 'soft' }, r.canaries ? `, ${number(r.canaries)} now` : ', none now') : null];
+  return [el('b', {}, number(r.exposed)), of, phase === 'Held' && !observed(r) ? el('span', { class: 'soft' }, r.canaries ? `, ${number(r.canaries)} now` : ', none now') : null];
 }
 
 // steps is a bar with a part for each step: how much of its bake is over.
@@ -193,7 +197,7 @@ function past(r) {
   const all = [...(r.history ?? [])].reverse();
   if (!all.length) return null;
   return el('ol', { class: 'decisions small', 'data-key': 'past', 'aria-label': 'Last decisions, newest first' }, all.map((d) => el('li', { 'data-key': `${d.at}/${d.what}` },
-    el('span', { class: 'soft' }, ago(d.at)), ' ', decided[d.what] ?? d.what, d.revision ? [' ', el('span', { class: 'mono soft' }, d.revision)] : null, d.by && d.by !== 'none' ? el('span', { class: 'soft' }, `, by ${d.by}`) : null)));
+    el('span', { class: 'soft' }, ago(d.at)), ' ', d.observed ? 'observed only: ' : '', decided[d.what] ?? d.what, d.revision ? [' ', el('span', { class: 'mono soft' }, d.revision)] : null, d.by && d.by !== 'none' ? el('span', { class: 'soft' }, `, by ${d.by}`) : null)));
 }
 
 // inShort is a card for the overview.

@@ -29,9 +29,11 @@ const (
 	Undone
 	// Governed: changes are held back until a rollout releases them.
 	Governed
+	// Observed: everything passes as with Open, and a policy decides what it would have done.
+	Observed
 )
 
-var stateNames = [...]string{Open: "open", Frozen: "frozen", Undone: "undone", Governed: "staged"}
+var stateNames = [...]string{Open: "open", Frozen: "frozen", Undone: "undone", Governed: "staged", Observed: "observed"}
 
 func (s State) String() string { return stateNames[s] }
 
