@@ -62,29 +62,14 @@ type form struct {
 	relay bool
 }
 
-// bodyKey identifies the clients that share a body: those with the same subscription, in the same
-// position, with the same names to be sent. All responses for one form and type have the same size
+// bodyKey identifies the clients that share a body: those with the same subscription in the same state,
+// for which the same is asked, in the same form. All responses for one form and type have the same size
 // limit, so the key also distinguishes parts (B40).
 type bodyKey struct {
-	subscription   uint64
-	gen            uint64
-	since          cache.Position
-	force, refresh resource.Digest
-	form           form
-	keepRemoved    bool
-	omitAssumed    bool
-	rejected       bool
-	spared         bool
-	only           bool
-	forced         bool
-	known          bool // an answer of the control plane without a change may be news (K13)
-	// noted, and the time for which lifetimes are computed, in nanoseconds; 0 if there are none.
-	noted     uint64
-	at        int64
-	quiet     bool
-	notesOnly bool
-	except    resource.Digest
-	view      uint64
+	subscription, gen, noted uint64
+	known                    bool // an answer of the control plane without a change may be news (K13)
+	form                     form
+	query                    cache.QueryKey
 }
 
 // bodyLocked returns the answer to q, which all clients in the same position share. A body of a private
@@ -93,23 +78,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Qu
 	if ts.private {
 		return s.srv.buildBody(ts, q, s.form)
 	}
-	k := bodyKey{
-		subscription: h.Subscription, gen: h.Gen, since: q.Since,
-		form: s.form, keepRemoved: q.KeepRemoved, omitAssumed: q.OmitAssumed, rejected: q.Rejected, spared: q.Spared, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
-		known: h.Known, noted: s.noted(h), quiet: q.Quiet, notesOnly: q.NotesOnly, view: q.View.ID(),
-	}
-	if !q.At.IsZero() {
-		k.at = q.At.UnixNano()
-	}
-	if q.Except != nil {
-		k.except = q.Except.Digest
-	}
-	if q.Force != nil {
-		k.force = q.Force.Digest
-	}
-	if q.Refresh != nil {
-		k.refresh = q.Refresh.Digest
-	}
+	k := bodyKey{subscription: h.Subscription, gen: h.Gen, noted: s.noted(h), known: h.Known, form: s.form, query: q.Key()}
 	slot := s.srv.bodies.Slot(k)
 	if b := slot.Value(); b != nil {
 		return b

@@ -36,7 +36,14 @@ func (f form) noted(h cache.SubscriptionState) uint64 {
 
 // ask completes a query with the form of the answer.
 func (f form) ask(q cache.Query, h cache.SubscriptionState, now time.Time) cache.Query {
-	q.Timed, q.Quiet, q.Peer = f.timed, q.Quiet || f.v2, f.relay
+	switch {
+	case f.relay:
+		q.Reader = cache.OtherNode
+	case f.timed:
+		q.Reader = cache.TTLClient
+	case f.v2:
+		q.Scope = q.Scope.Quiet()
+	}
 	if f.timed && !h.Expires.IsZero() {
 		step := stepOf(h.Expires.Sub(now))
 		// The end of the step, so that no client is sent more than the remaining lifetime (F3).
@@ -45,10 +52,11 @@ func (f form) ask(q cache.Query, h cache.SubscriptionState, now time.Time) cache
 	return q
 }
 
-// askLocked completes a query with the form of the answer and what the client sees of the type.
+// askLocked completes a query with the form and the limit of the answer, and what the client sees of the
+// type.
 func (s *stream) askLocked(ts *typeState, q cache.Query, h cache.SubscriptionState, now time.Time) cache.Query {
 	q = s.ask(q, h, now)
-	q.View = s.seesLocked(ts)
+	q.View, q.Limit = s.seesLocked(ts), s.srv.bodyLimit()
 	return q
 }
 
@@ -69,11 +77,7 @@ func (s *stream) notesLocked(ts *typeState, h cache.SubscriptionState, now time.
 	if s.noted(h) <= ts.Sent.Noted || !s.delta && ts.table.Type.FullState {
 		return q, nil
 	}
-	since := ts.Acked
-	since.Noted = ts.Sent.Noted
-	q = s.askLocked(ts, cache.Query{
-		Since: since, NotesOnly: true, Except: ts.ForceUnacked.With(ts.Force).With(ts.ResendUnacked), Limit: s.srv.bodyLimit(),
-	}, h, now)
+	q = s.askLocked(ts, ts.Notes(), h, now)
 	if b = s.bodyLocked(ts, h, q); b.data == nil {
 		ts.Sent.Noted = b.to.Noted
 		return q, nil

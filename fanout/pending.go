@@ -39,15 +39,17 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		}
 		return q, nil
 	}
-	q = s.askLocked(ts, ts.news(s.form, s.srv.bodyLimit()), h, now)
-	q.Spared = !s.relay && h.Spares(q.Since, s.srv.timeOf(s.since))
+	q = s.askLocked(ts, ts.news(s.form), h, now)
+	if !s.relay {
+		q.Basis = h.Basis(q.Since, s.srv.timeOf(s.since))
+	}
 	q.OmitAssumed = ts.claimsAssumed()
 	switch next.Act {
 	case conversation.AskNotes:
 		return s.notesLocked(ts, h, now)
 	case conversation.AskQuietly:
 		quiet := q
-		quiet.Quiet = true
+		quiet.Scope = q.Scope.Quiet()
 		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
 			s.skipLocked(ts, quiet, b) // B14: no change is visible to the client
 			if b.more {
@@ -171,7 +173,7 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 		return q, nil
 	}
 	h := ts.table.State(&ts.watcher)
-	q = s.askLocked(ts, cache.Query{Since: ts.Sent, Force: ts.OnDemand, Only: true, Limit: s.srv.bodyLimit()}, h, time.Now())
+	q = s.askLocked(ts, ts.Demanded(), h, time.Now())
 	b = s.bodyLocked(ts, h, q)
 	if b.data == nil {
 		return q, nil

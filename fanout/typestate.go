@@ -68,10 +68,12 @@ func NewNack(at time.Time, why *Reason, version string) *Nack {
 	return &Nack{At: at, Code: why.code, Message: why.message, Version: version}
 }
 
-// news returns the query for the next response; limit bounds the response.
-func (ts *typeState) news(f form, limit int) cache.Query {
+// news returns the query for the next response.
+func (ts *typeState) news(f form) cache.Query {
 	q := ts.News()
-	q.Whole, q.Limit = !f.delta && ts.table.Type.FullState, limit
+	if !f.delta && ts.table.Type.FullState {
+		q.Scope = cache.FullState
+	}
 	return q
 }
 
@@ -96,11 +98,11 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, n
 	}
 	r := b.result()
 	ts.Commit(&q, &r, nonce, size)
-	if q.NotesOnly {
+	if q.Scope == cache.NotesOnly {
 		return
 	}
 	ts.version = b.version
-	if !q.Only {
+	if !q.Scope.IsOnDemand() {
 		ts.claim(b.unjudged)
 	}
 }

@@ -126,7 +126,7 @@ func (b *dirBed) view(key aggregation.Key, typeURL string, names ...string) *dir
 
 func (v *dirView) changes() cache.Changes {
 	v.t.Helper()
-	c, err := v.table.Changes(v.watch, cache.Query{Since: cache.Start, Whole: true})
+	c, err := v.table.Changes(v.watch, cache.Query{Since: cache.Start, Scope: cache.FullState})
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func say(t *testing.T, st *xdstest.OriginStream, typeURL, version, nonce string,
 
 // timed is what the client sees if it supports TTLs.
 func (c *client) timed(typeURL string, since cache.Position) cache.Changes {
-	got, err := c.table(typeURL).Changes(c.watcher(typeURL), cache.Query{Since: since, Timed: true})
+	got, err := c.table(typeURL).Changes(c.watcher(typeURL), cache.Query{Since: since, Reader: cache.TTLClient})
 	if err != nil {
 		c.rig.t.Errorf("changes of %s: %v", typeURL, err)
 	}

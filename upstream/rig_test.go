@@ -139,7 +139,7 @@ func (c *client) leave() {
 
 // sees returns what the subscription of the client contains now.
 func (c *client) sees(typeURL string) cache.Changes {
-	got, err := c.table(typeURL).Changes(c.watcher(typeURL), cache.Query{Since: cache.Start, Whole: true})
+	got, err := c.table(typeURL).Changes(c.watcher(typeURL), cache.Query{Since: cache.Start, Scope: cache.FullState})
 	if err != nil {
 		c.rig.t.Errorf("changes of %s: %v", typeURL, err)
 	}

@@ -116,11 +116,11 @@ func (c *Conversation) apply(e Event) Effect {
 func (c *Conversation) Commit(q *cache.Query, r *Result, nonce uint64, size int) {
 	c.Nonce, c.Bytes = nonce, c.Bytes+size
 	switch {
-	case q.NotesOnly: // the client holds the rest as before
+	case q.Scope == cache.NotesOnly: // the client holds the rest as before
 		c.apply(SentNotes)
 		c.Sent.Noted = r.To.Noted
 		return
-	case q.Only:
+	case q.Scope.IsOnDemand():
 		c.apply(SentOnDemand)
 	case r.More:
 		c.apply(SentPart)
@@ -169,7 +169,7 @@ func (c *Conversation) SkipTo(q *cache.Query, r *Result) {
 
 // owe records the names that are to be sent after r.
 func (c *Conversation) owe(q *cache.Query, r *Result) {
-	if q.Only { // the rest is unchanged
+	if q.Scope.IsOnDemand() { // the rest is unchanged
 		c.Force = c.Force.Without(q.Force.List).With(r.Withheld)
 		c.OnDemand = r.Unknown.With(r.Withheld)
 		return

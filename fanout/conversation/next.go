@@ -214,10 +214,23 @@ func (c *Conversation) News() cache.Query {
 	return cache.Query{Since: c.Sent, Force: c.Force.With(c.OnDemand), Refresh: c.Resend}
 }
 
+// Demanded is the query for the names that the client waits for, ahead of the rest (E7).
+func (c *Conversation) Demanded() cache.Query {
+	return cache.Query{Since: c.Sent, Scope: cache.OnDemand, Force: c.OnDemand}
+}
+
+// Notes is the query for notes about what the client has accepted, while content is held after a NACK
+// (B14).
+func (c *Conversation) Notes() cache.Query {
+	since := c.Acked
+	since.Noted = c.Sent.Noted
+	return cache.Query{Since: since, Scope: cache.NotesOnly, Except: c.ForceUnacked.With(c.Force).With(c.ResendUnacked)}
+}
+
 // Unaccepted is the query q with all that the client was sent and has not accepted: what it
 // rejected counts as unknown to it (B16).
 func (c *Conversation) Unaccepted(q cache.Query) cache.Query {
-	q.Since, q.Rejected = c.Acked, true
+	q.Since, q.Basis = c.Acked, cache.RejectedSince
 	q.Force, q.Refresh = q.Force.With(c.ForceUnacked), q.Refresh.With(c.ResendUnacked)
 	return q
 }

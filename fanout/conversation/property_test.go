@@ -47,9 +47,9 @@ func (s *script) cause(e Event, name string) {
 		s.send(&q, e == SentPart)
 	case SentOnDemand:
 		s.OnDemand = names
-		s.send(&cache.Query{Since: s.Sent, Force: s.OnDemand, Only: true}, false)
+		s.send(&cache.Query{Since: s.Sent, Scope: cache.OnDemand, Force: s.OnDemand}, false)
 	case SentNotes:
-		s.send(&cache.Query{Since: s.Acked, NotesOnly: true}, false)
+		s.send(&cache.Query{Since: s.Acked, Scope: cache.NotesOnly}, false)
 	case SentErrors:
 		s.nonce++
 		s.bytes++
@@ -90,7 +90,7 @@ func (s *script) cause(e Event, name string) {
 func (s *script) send(q *cache.Query, more bool) {
 	s.nonce++
 	s.bytes++
-	if !q.NotesOnly {
+	if q.Scope != cache.NotesOnly {
 		s.unaccepted = s.unaccepted.With(q.Force)
 	}
 	s.Commit(q, s.result(q, more), s.nonce, 1)

@@ -63,7 +63,7 @@ func TestAssumedIsNotPassedOn(t *testing.T) {
 	w.feed.Absent(endpoints, []string{"a"})
 	passedOn := func() (known bool, absent []string) {
 		t.Helper()
-		got, err := c.table.Changes(&c.w, Query{Peer: true})
+		got, err := c.table.Changes(&c.w, Query{Reader: OtherNode})
 		held := w.group.Snapshots()
 		if err != nil || len(held) != 1 {
 			t.Fatalf("%v, %v", held, err)

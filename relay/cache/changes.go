@@ -22,57 +22,13 @@ type Position struct{ Gen, Removed, Noted uint64 }
 // Start is the position of a client that has nothing.
 var Start = Position{Gen: 0, Removed: math.MaxUint64}
 
-// Query asks what must be sent to a client.
-type Query struct {
-	Since Position
-	// Force are names to be sent even if unchanged, and to be reported as removed if they do not
-	// exist or are not subscribed.
-	Force *Names
-	// Refresh are names to be sent even if unchanged, as far as they are subscribed and exist (E3).
-	Refresh *Names
-	// Whole asks for everything that the subscription sees, if there is anything to send at all:
-	// the full state of a SotW response.
-	Whole bool
-	// Rejected says that the client has rejected what it was sent after the position.
-	Rejected bool
-	// Spared says that resources need not be resent to the client because of errors that other
-	// nodes sent; see [SubscriptionState.Spares].
-	Spared bool
-	// KeepRemoved holds removals back: they are not reported, and Whole includes what was removed
-	// since the position (E5). It is for clients that were sent something before.
-	KeepRemoved bool
-	// OmitAssumed omits names that count as absent by the silence of the control plane alone.
-	OmitAssumed bool
-	// Limit bounds the answer, in bytes of its resources and removed names; the rest is left to the
-	// next answer (B40). A single resource may be larger. 0: no bound. Whole is never divided.
-	Limit int
-	// Only omits everything but the forced names, and leaves the position unchanged as long as
-	// anything was omitted: an answer on demand, ahead of changes that have to wait (E7).
-	Only bool
-	// Timed is for clients that support TTLs (F1): they get TTLs, as they are at the moment At
-	// (zero: now), and heartbeats.
-	Timed bool
-	At    time.Time
-	// Quiet leaves all notes to a later answer.
-	Quiet bool
-	// Peer is for another node of the tier: it gets the names of resources that must not be shared,
-	// without the resources, and no errors of this relay's own.
-	Peer bool
-	// NotesOnly asks for notes alone: errors, and heartbeats of what had changed by Since.Gen,
-	// except for the names in Except.
-	NotesOnly bool
-	Except    *Names
-	// View replaces some names of the table; nil for most clients.
-	View *View
-}
-
 // Changes is the answer to a Query.
 type Changes struct {
 	// To is the client's position once it has been sent.
 	To Position
 	// Resources are in the order of their last change, or of their names.
 	Resources []*resource.Resource
-	// News are those of Resources that changed or were forced; with Whole the others are included
+	// News are those of Resources that changed or were forced; in a full state the others are included
 	// for completeness.
 	News []*resource.Resource
 	// Removed are names that do not exist, sorted, and in the control plane's spelling if it ever
@@ -130,7 +86,7 @@ func (c *Changes) Empty() bool {
 
 // Changes answers q for the subscription of w. The cost is proportional to the number of changes
 // since the position (or of names in the subscription, if these are fewer), plus the forced names;
-// with Whole to what the subscription sees.
+// for a full state to what the subscription sees.
 func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	c, loose, err := t.changesSince(w, q)
 	slices.Sort(c.Removed) // there may be very many
@@ -157,9 +113,9 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
-	c.Known = t.knownLocked(s) && !(q.Peer && t.assumesLocked(s))
+	c.Known = t.knownLocked(s) && !(q.Reader == OtherNode && t.assumesLocked(s))
 	p := picker{table: t, sub: s, query: q, out: &c}
-	if q.NotesOnly {
+	if q.Scope == NotesOnly {
 		c.To = q.Since
 		p.pickNotes()
 		p.finish()
@@ -173,7 +129,8 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	if q.Since.Removed < floor {
 		return c, loose, ErrTooOld
 	}
-	if !q.Only {
+	onDemand := q.Scope.IsOnDemand()
+	if !onDemand {
 		p.pickSince()
 	}
 	if q.Force != nil || q.Refresh != nil {
@@ -182,21 +139,21 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	if p.exceeds() {
 		p.pickPart()
 	}
-	if q.Only && p.leftOut() {
+	if onDemand && p.leftOut() {
 		c.To = q.Since
 		if c.To == Start && !c.Empty() {
 			c.To.Removed = t.store.Gen() // the client has something from now on
 		}
 	}
 	c.News = slices.Clip(c.Resources)
-	if !q.Quiet {
-		if !c.More && !q.Only {
+	if !q.Scope.isQuiet() {
+		if !c.More && !onDemand {
 			p.pickNotes()
 		}
 		p.pickForcedErrors()
 	}
-	c.Withholds = q.Peer && q.KeepRemoved && (c.Withheld != nil || p.withholds())
-	if q.Whole && !c.Empty() {
+	c.Withholds = q.Reader == OtherNode && q.KeepRemoved && (c.Withheld != nil || p.withholds())
+	if q.Scope.isWhole() && !c.Empty() {
 		c.Resources, c.Heartbeats = nil, nil
 		p.pickWhole()
 	}

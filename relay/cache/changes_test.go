@@ -137,18 +137,18 @@ func TestRemovalsHeldBack(t *testing.T) {
 	w := start(t, Config{})
 	sotw, delta := w.client(clusters, true), w.client(clusters, true)
 	w.apply(clusters, res("x", "1"), res("k", "1"))
-	sotw.ask(t, Query{Whole: true})
+	sotw.ask(t, Query{Scope: FullState})
 	before := delta.ask(t, Query{})
 	w.remove(clusters, "x")
 	w.apply(clusters, res("y", "1"))
 
-	got := sotw.ask(t, Query{Whole: true, KeepRemoved: true})
+	got := sotw.ask(t, Query{Scope: FullState, KeepRemoved: true})
 	expect(t, got, "k", "x", "y")
 	if got.Version == before.Version || !got.Derived {
 		t.Errorf("version %q for old and new together", got.Version)
 	}
-	expect(t, sotw.ask(t, Query{Whole: true, KeepRemoved: true}))
-	last := sotw.ask(t, Query{Whole: true})
+	expect(t, sotw.ask(t, Query{Scope: FullState, KeepRemoved: true}))
+	last := sotw.ask(t, Query{Scope: FullState})
 	expect(t, last, "k", "y", "-x")
 
 	expect(t, delta.ask(t, Query{KeepRemoved: true}), "y")
@@ -169,10 +169,10 @@ func TestWholeIsSilentWithoutNews(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a", "b", "z")
 	w.apply(clusters, res("a", "1"), res("b", "1"))
-	expect(t, c.ask(t, Query{Whole: true}), "a", "b")
-	expect(t, c.ask(t, Query{Whole: true}))
+	expect(t, c.ask(t, Query{Scope: FullState}), "a", "b")
+	expect(t, c.ask(t, Query{Scope: FullState}))
 	w.apply(clusters, res("b", "2"))
-	expect(t, c.ask(t, Query{Whole: true}), "a", "b")
+	expect(t, c.ask(t, Query{Scope: FullState}), "a", "b")
 }
 
 // TestTombstonesAreBounded: there are as many as resources, or the minimum number, plus one for

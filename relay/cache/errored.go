@@ -70,10 +70,13 @@ func (u *updateTxn) note(name string, e *table.Entry, since time.Time) {
 	t.errored.ResentFor(name, from, t.store.Gen(), since, time.Now())
 }
 
-// Spares reports whether a client needs no resends because of errors that other nodes sent; see
-// [Query.Spared]. It has everything up to a position, on a stream that is open since a time.
-func (h *SubscriptionState) Spares(since Position, open time.Time) bool {
-	return h.resent.Spares(since.Gen, open)
+// Basis returns what a client has that has everything up to a position, on a stream that is open since a
+// time: [Spared] if it needs no resends because of errors that other nodes sent.
+func (h *SubscriptionState) Basis(since Position, open time.Time) Basis {
+	if h.resent.Spares(since.Gen, open) {
+		return Spared
+	}
+	return AsSent
 }
 
 // adoptLocked takes the last known good of the type, before there is a resource.

@@ -79,7 +79,7 @@ func TestOldStreamsAreSpared(t *testing.T) {
 		}
 		ask := func(c *client) Changes {
 			h := c.table.State(&c.w)
-			return c.ask(t, Query{Spared: h.Spares(c.at, opened[c])})
+			return c.ask(t, Query{Basis: h.Basis(c.at, opened[c])})
 		}
 		old, behind := join(), join()
 		w.feed.TakeDemand(true, false)
@@ -131,7 +131,7 @@ func TestErrorsThroughTheOwner(t *testing.T) {
 		var stream SharedErrors
 		follower.table.Learn(owner.table.Errored(&owner.w, &stream))
 		h := follower.table.State(&follower.w)
-		expect(t, follower.ask(t, Query{Spared: h.Spares(follower.at, opened)}))
+		expect(t, follower.ask(t, Query{Basis: h.Basis(follower.at, opened)}))
 	})
 }
 
@@ -234,7 +234,7 @@ func TestOldStreamsAreSparedHeldErrors(t *testing.T) {
 			other.Resources[0].Errored, other.Resources[0].ErroredSince = true, try.since()
 			w.group.Renew([]Snapshot{other})
 			h := c.table.State(&c.w)
-			if sent := said(c.ask(t, Query{Spared: h.Spares(c.at, opened)})); !slices.Equal(sent, try.want) {
+			if sent := said(c.ask(t, Query{Basis: h.Basis(c.at, opened)})); !slices.Equal(sent, try.want) {
 				t.Errorf("%s: %q is sent again, expected %q", name, sent, try.want)
 			}
 			if held := w.group.Snapshots()[0].Resources[0]; !held.Errored || !held.ErroredSince.Equal(other.Resources[0].ErroredSince) {

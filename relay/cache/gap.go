@@ -6,7 +6,7 @@ import "xdsrelay/relay/cache/table"
 // which case the client's position afterwards does not show that the removal was sent. part says
 // that the answer is sent in parts, so that its position is not known yet.
 func (p *picker) removesForced(name string, part bool) {
-	if l := p.table.lost[name]; l != nil && (part || p.query.Only || p.out.To.Removed < l.gap.To) {
+	if l := p.table.lost[name]; l != nil && (part || p.query.Scope.IsOnDemand() || p.out.To.Removed < l.gap.To) {
 		l.sent.Store(true)
 	}
 }

@@ -30,7 +30,7 @@ func TestRestoredUnseen(t *testing.T) {
 		"sent":      {since: func(t *testing.T, _ *world, c *client) { expect(t, c.ask(t, Query{}), "-a") }, again: true},
 		"sent first": {since: func(t *testing.T, w *world, c *client) {
 			w.apply(endpoints, endpointSet(t, "b", 2))
-			expect(t, c.ask(t, Query{Force: force, Only: true}), "-a")
+			expect(t, c.ask(t, Query{Force: force, Scope: OnDemand}), "-a")
 			expect(t, c.ask(t, Query{}), "b", "-a")
 		}, again: true},
 		"sent in the first part": {since: func(t *testing.T, w *world, c *client) {
@@ -41,7 +41,7 @@ func TestRestoredUnseen(t *testing.T) {
 			acked := c.at
 			expect(t, c.ask(t, Query{}), "-a")
 			c.at = acked
-		}, query: Query{Rejected: true}, again: true},
+		}, query: Query{Basis: RejectedSince}, again: true},
 		"error": {since: func(_ *testing.T, w *world, _ *client) { w.refuse(endpoints, refusal("a", resource.CodeUnavailable)) }, again: true},
 		"added again": {since: func(t *testing.T, w *world, _ *client) {
 			w.apply(endpoints, endpointSet(t, "a", 1))

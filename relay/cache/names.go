@@ -23,6 +23,14 @@ func NewNames(names []string) *Names {
 	return n
 }
 
+// digest returns the digest of the names; n may be nil.
+func (n *Names) digest() (none resource.Digest) {
+	if n == nil {
+		return none
+	}
+	return n.Digest
+}
+
 // With returns the union of n and o; either may be nil.
 func (n *Names) With(o *Names) *Names {
 	switch {

@@ -19,7 +19,7 @@ const removedSize = 8
 
 // exceeds reports whether what was picked is too much for one answer.
 func (p *picker) exceeds() bool {
-	if p.query.Limit <= 0 || p.query.Whole {
+	if p.query.Limit <= 0 || p.query.Scope.isWhole() {
 		return false
 	}
 	return p.size() > p.query.Limit && len(p.out.Resources)+len(p.out.Removed) > 1
@@ -52,7 +52,7 @@ func (p *picker) pickPart() {
 	part.pickForced()
 	part.pickRefreshed()
 	upTo := uint64(0)
-	if !part.full && !p.query.Only {
+	if !part.full && !p.query.Scope.IsOnDemand() {
 		upTo = part.pickOldest()
 	}
 	if !part.full {

@@ -88,7 +88,7 @@ func TestWholeIsNotDivided(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
 	w.apply(clusters, res("a", "1"), res("b", "1"), res("c", "1"))
-	if got := c.parts(t, Query{Limit: 1, Whole: true}); !slices.Equal(got, []string{"a b c"}) {
+	if got := c.parts(t, Query{Limit: 1, Scope: FullState}); !slices.Equal(got, []string{"a b c"}) {
 		t.Fatalf("%q", got)
 	}
 }

@@ -86,9 +86,9 @@ func (p *picker) pick(e *table.Entry) {
 func (p *picker) look(e *table.Entry) (there bool, gen uint64) {
 	there, gen = p.sub.seesLocked(e)
 	switch {
-	case there && !p.query.Rejected && e.Gap().Bridges(p.query.Since.Gen, p.query.Since.Removed):
+	case there && p.query.Basis != RejectedSince && e.Gap().Bridges(p.query.Since.Gen, p.query.Since.Removed):
 		gen = e.Gap().From // a client that has rejected an update may have rejected this removal
-	case there && p.query.Spared && !p.query.Rejected && gen == e.Gen:
+	case there && p.query.Basis == Spared && gen == e.Gen:
 		gen = p.table.errored.SparedFrom(e.Name, e.Gen)
 	case !there && p.sub.sawLocked(e):
 		gen = e.Gen
@@ -106,7 +106,7 @@ func (p *picker) mustSend(e *table.Entry) bool {
 // uncacheableForPeer reports whether another node gets only the information that e must not be
 // shared.
 func (p *picker) uncacheableForPeer(e *table.Entry) bool {
-	return p.query.Peer && p.table.coversUncacheableLocked(p.sub, e)
+	return p.query.Reader == OtherNode && p.table.coversUncacheableLocked(p.sub, e)
 }
 
 // shownOf is what is sent of e.
@@ -331,7 +331,7 @@ func (p *picker) finish() {
 // if there is none, such as while something is left to a later answer.
 func (p *picker) system() (none resource.SystemVersion) {
 	q, out := p.query, p.out
-	if out.More || q.Only || q.NotesOnly || out.Withheld != nil {
+	if out.More || q.Scope.IsOnDemand() || q.Scope == NotesOnly || out.Withheld != nil {
 		return none
 	}
 	system := p.table.systemLocked(p.sub, p.query.View)

@@ -24,7 +24,7 @@ type note struct {
 func (p *picker) pickNotes() {
 	since, to := p.query.Since.Noted, &p.out.To
 	to.Noted = max(since, p.sub.noted)
-	if p.query.Timed {
+	if p.query.Reader.takesTTLs() {
 		to.Noted = max(to.Noted, p.sub.heartbeat)
 	}
 	if since == to.Noted {
@@ -63,7 +63,7 @@ func (p *picker) addError(r *notes.Problem) {
 // notes returns what the client must be sent besides the resources that it gets, oldest first.
 func (p *picker) notes(have map[string]struct{}) (all []note) {
 	since := p.query.Since.Noted
-	if p.query.Timed && p.sub.heartbeat > since {
+	if p.query.Reader.takesTTLs() && p.sub.heartbeat > since {
 		p.eachHeartbeat(since, func(e *table.Entry) {
 			if _, sent := have[e.Name]; !sent && p.heartbeatSuffices(e) {
 				all = append(all, note{number: e.TTLState.Noted, entry: e})
@@ -135,9 +135,9 @@ func (p *picker) heartbeatSuffices(e *table.Entry) bool {
 // concerns reports whether r must be sent to the client.
 func (p *picker) concerns(r *notes.Problem) bool {
 	switch {
-	case r.Kind == notes.OwnError && p.query.Peer, !p.hears(r):
+	case r.Kind == notes.OwnError && p.query.Reader == OtherNode, !p.hears(r):
 		return false
-	case !p.query.Whole:
+	case !p.query.Scope.isWhole():
 		return true
 	case r.Kind != notes.Error: // it would read as removal of what is missing (K15)
 		return false
@@ -175,7 +175,7 @@ func (p *picker) cut(all []note, have map[string]struct{}) uint64 {
 			have[n.entry.Name] = struct{}{}
 			continue
 		}
-		if _, both := have[n.err.Name]; both && !p.query.Whole {
+		if _, both := have[n.err.Name]; both && !p.query.Scope.isWhole() {
 			return n.number // for a complete set see updateBits
 		}
 		if p.query.KeepRemoved {
@@ -187,7 +187,7 @@ func (p *picker) cut(all []note, have map[string]struct{}) uint64 {
 
 // fits finds the first note for which there is no room.
 func (p *picker) fits(all []note) uint64 {
-	if p.query.Limit <= 0 || p.query.Whole {
+	if p.query.Limit <= 0 || p.query.Scope.isWhole() {
 		return math.MaxUint64
 	}
 	size := p.size()
@@ -221,7 +221,7 @@ func (p *picker) shown() map[string]struct{} {
 // fields arrived alone.
 func (p *picker) pickExtra() {
 	x := p.table.notes.Extra()
-	if x.Note <= p.query.Since.Noted || p.query.Whole || p.out.Empty() && !(x.Alone && x.Note <= p.sub.noted) {
+	if x.Note <= p.query.Since.Noted || p.query.Scope.isWhole() || p.out.Empty() && !(x.Alone && x.Note <= p.sub.noted) {
 		return
 	}
 	p.out.Extra = x.Fields
@@ -256,7 +256,7 @@ func (p *picker) pickForcedErrors() {
 
 // pickLifetimes computes the remaining TTLs of all that is sent.
 func (p *picker) pickLifetimes() {
-	if !p.query.Timed || p.table.store.Expiring() == 0 {
+	if !p.query.Reader.takesTTLs() || p.table.store.Expiring() == 0 {
 		return
 	}
 	at := p.query.At

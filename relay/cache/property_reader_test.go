@@ -72,7 +72,7 @@ func (m *machine) demand(t *rapid.T) {
 		return
 	}
 	q := Query{
-		Since: c.at, Force: KeysOf(m.names().Draw(t, "demanded")), Only: true,
+		Since: c.at, Force: KeysOf(m.names().Draw(t, "demanded")), Scope: OnDemand,
 		Limit: rapid.SampledFrom([]int{0, 1, 80, 120}).Draw(t, "limit"),
 	}
 	got, err := m.table.Changes(&c.w, q)
@@ -93,7 +93,7 @@ func (m *machine) settle(c *reader) {
 
 // read reads until there is no more, and compares what the client then has with what it should see.
 func (m *machine) read(t *rapid.T, c *reader, q Query) {
-	fresh, removed := c.at == Start && !q.Whole && c.claims == nil, []string{}
+	fresh, removed := c.at == Start && !q.Scope.isWhole() && c.claims == nil, []string{}
 	forced := c.force
 	for parts, more := 0, true; more; parts++ {
 		if parts > 1000 {
@@ -137,8 +137,13 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 		return nil, false
 	}
 	m.settle(c)
-	q.Timed = c.timed
-	q.Since, q.Force, q.Whole, q.Refresh = c.at, c.force, c.sotw, q.Refresh.With(c.refresh)
+	q.Since, q.Force, q.Refresh = c.at, c.force, q.Refresh.With(c.refresh)
+	if c.timed {
+		q.Reader = TTLClient
+	}
+	if c.sotw {
+		q.Scope = FullState
+	}
 	got, err := m.table.Changes(&c.w, q)
 	if err != nil {
 		if !errors.Is(err, ErrTooOld) || c.at.Removed >= m.floor() || c.at == Start {
@@ -239,7 +244,7 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 		}
 	}
 	for n, r := range shown {
-		if view[n] != r && !(q.KeepRemoved && q.Whole && view[n] == nil) { // D12
+		if view[n] != r && !(q.KeepRemoved && q.Scope.isWhole() && view[n] == nil) { // D12
 			t.Fatalf("%v is told of %q, which it does not see", &c.sub, n)
 		}
 	}
@@ -271,7 +276,7 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 		}
 	}
 	equal(t, "known", got.Known, m.model.known(&c.sub)) // K13
-	if q.Whole && !got.Empty() && !q.KeepRemoved && !maps.Equal(shown, view) {
+	if q.Scope.isWhole() && !got.Empty() && !q.KeepRemoved && !maps.Equal(shown, view) {
 		t.Fatalf("the full state of %v is %v, not %v", &c.sub, sortedKeys(shown), sortedKeys(view))
 	}
 	if got.Version == "" {
@@ -279,7 +284,7 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 	}
 	if got.Derived { // D7
 		all := view
-		if q.Whole && !got.Empty() {
+		if q.Scope.isWhole() && !got.Empty() {
 			all = shown
 		}
 		equal(t, "version", got.Version, m.model.digest(all).Hex())
@@ -305,14 +310,14 @@ func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes, view ma
 	for _, n := range got.Removed {
 		size += len(n)
 	}
-	if q.Limit > 0 && !q.Whole && size > q.Limit && n > 1 && !m.aliases { // resources with one name are not divided
+	if q.Limit > 0 && !q.Scope.isWhole() && size > q.Limit && n > 1 && !m.aliases { // resources with one name are not divided
 		t.Fatalf("%d bytes, the limit is %d: %v", size, q.Limit, said(got))
 	}
 	if !got.More {
 		return
 	}
-	if q.Limit == 0 || q.Whole || n == 0 {
-		t.Fatalf("there is more after %v, with a limit of %d (whole: %t)", said(got), q.Limit, q.Whole)
+	if q.Limit == 0 || q.Scope.isWhole() || n == 0 {
+		t.Fatalf("there is more after %v, with a limit of %d (whole: %t)", said(got), q.Limit, q.Scope.isWhole())
 	}
 	began, others := make(map[uint64]bool), 0 // updates that this answer began
 	for _, r := range got.Resources {
@@ -348,7 +353,7 @@ func (m *machine) look(t *rapid.T, c *reader, view map[string]*resource.Resource
 
 // take updates the content of c.
 func (c *reader) take(got Changes, q Query) {
-	if q.Whole && (!got.Empty() || c.owed) {
+	if q.Scope.isWhole() && (!got.Empty() || c.owed) {
 		kept := c.held
 		c.owed = false
 		c.held = make(map[string]*resource.Resource)

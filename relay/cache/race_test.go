@@ -68,7 +68,7 @@ func TestConcurrency(t *testing.T) {
 					c.at = Start
 				}
 				h := c.head()
-				got, err := c.table.Changes(&c.w, Query{Since: c.at, Whole: i%2 == 0, Force: NewNames([]string{name()})})
+				got, err := c.table.Changes(&c.w, Query{Since: c.at, Scope: []Scope{FullState, News}[i%2], Force: NewNames([]string{name()})})
 				if c.at = got.To; err != nil {
 					c.at = Start
 				}
@@ -123,7 +123,7 @@ func TestConcurrency(t *testing.T) {
 
 	c := w.client(clusters, true)
 	w.feed.Apply(Update{Type: clusters, Full: true, Resources: []*resource.Resource{res("last", "1")}})
-	expect(t, c.ask(t, Query{Whole: true}), "last")
+	expect(t, c.ask(t, Query{Scope: FullState}), "last")
 	w.close()
 	if woken.Load() == 0 {
 		t.Error("nobody was ever woken")

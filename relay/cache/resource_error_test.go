@@ -102,7 +102,7 @@ func TestWhatErrorsMean(t *testing.T) {
 			w.apply(clusters, res("b", "x"), res("a", "x"))
 			all.ask(t, Query{})
 			named.ask(t, Query{})
-			sotw.ask(t, Query{Whole: true})
+			sotw.ask(t, Query{Scope: FullState})
 			e := refusal("a", c.code)
 			w.refuse(clusters, e)
 			for _, d := range []*client{all, named} {
@@ -110,7 +110,7 @@ func TestWhatErrorsMean(t *testing.T) {
 				expect(t, got, c.delta...)
 				hears(t, got, e)
 			}
-			whole := sotw.ask(t, Query{Whole: true})
+			whole := sotw.ask(t, Query{Scope: FullState})
 			if expect(t, whole, c.sotw...); c.sotw == nil {
 				hears(t, whole) // it is in the set
 			} else {
@@ -257,7 +257,7 @@ func TestGiveUp(t *testing.T) {
 	c, whole := w.client(clusters, false, "a", "z"), w.client(clusters, false, "a", "z")
 	w.apply(clusters, res("a", "x"))
 	c.ask(t, Query{})
-	whole.ask(t, Query{Whole: true})
+	whole.ask(t, Query{Scope: FullState})
 	c.table.GiveUp(&c.w)
 	if got := c.ask(t, Query{}); !got.Empty() {
 		t.Fatalf("told %+v while there is hope", got)
@@ -270,7 +270,7 @@ func TestGiveUp(t *testing.T) {
 		want := resource.NewError("z", resource.CodeUnavailable, errUnreachable)
 		hears(t, c.ask(t, Query{}), want)
 		hears(t, c.ask(t, Query{}))
-		hears(t, whole.ask(t, Query{Whole: true}))
+		hears(t, whole.ask(t, Query{Scope: FullState}))
 		hears(t, w.client(clusters, false, "z").ask(t, Query{}), want)
 		if missing := w.feed.Missing(clusters, []string{"z"}); len(missing) != 1 {
 			t.Fatal("the relay's own word counts as the origin's")

@@ -52,7 +52,7 @@ type SubscriptionState struct {
 	ByNameToo bool
 	// Sole says that one client alone has the subscription at present.
 	Sole   bool
-	resent notes.Resent // see Spares
+	resent notes.Resent // see Basis
 }
 
 // State returns the state of w's subscription. The cost does not depend on the table's size.

@@ -31,7 +31,7 @@ func heartbeat(name, version string, ttl int) *resource.Resource {
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // timed asks as a client that supports TTLs.
-var timed = Query{Timed: true}
+var timed = Query{Reader: TTLClient}
 
 // left is the remaining TTL of a resource in an answer; 0: none.
 func left(c Changes, name string) time.Duration {
@@ -89,11 +89,11 @@ func TestLifetimesCountDown(t *testing.T) {
 			t.Fatalf("told lifetimes %v", got.Lifetimes)
 		}
 		moment := w.client(endpoints, false, "a")
-		if d := left(moment.ask(t, Query{Timed: true, At: time.Now().Add(seconds(4))}), "a"); d != seconds(6) {
+		if d := left(moment.ask(t, Query{Reader: TTLClient, At: time.Now().Add(seconds(4))}), "a"); d != seconds(6) {
 			t.Fatalf("%v are left in four seconds", d)
 		}
 		end := w.client(endpoints, false, "a")
-		if d := left(end.ask(t, Query{Timed: true, At: time.Now().Add(seconds(60))}), "a"); d <= 0 {
+		if d := left(end.ask(t, Query{Reader: TTLClient, At: time.Now().Add(seconds(60))}), "a"); d <= 0 {
 			t.Fatalf("a lifetime of %v means none", d)
 		}
 	})
@@ -193,22 +193,22 @@ func TestHeartbeatsAfterReconnect(t *testing.T) {
 		back := w.client(endpoints, false, "a", "b")
 		send, at, rest := back.table.Reconcile(&back.w, nil, []resource.Held{{Name: "a", Version: living("a", "x", 1).Version}, {Name: "b", Version: "old"}})
 		back.at = at
-		got := back.ask(t, Query{Timed: true, Force: send})
+		got := back.ask(t, Query{Reader: TTLClient, Force: send})
 		expect(t, got, "b")
 		if len(got.Heartbeats) != 1 || left(got, "a") != seconds(20) || len(rest) > 0 {
 			t.Fatalf("told %v, %v", got.Heartbeats, got.Lifetimes)
 		}
 		before := back.at
 		w.apply(endpoints, living("a", "y", 30), heartbeat("b", "", 30))
-		notes, err := back.table.Changes(&back.w, Query{Since: before, Timed: true, NotesOnly: true})
+		notes, err := back.table.Changes(&back.w, Query{Since: before, Reader: TTLClient, Scope: NotesOnly})
 		if err != nil || len(notes.Resources) > 0 || len(notes.Heartbeats) != 1 || notes.Heartbeats[0].Name != "b" || notes.To.Gen != before.Gen {
 			t.Fatalf("notes %+v, %v", notes, err)
 		}
-		except, err := back.table.Changes(&back.w, Query{Since: before, Timed: true, NotesOnly: true, Except: NewNames([]string{"b"})})
+		except, err := back.table.Changes(&back.w, Query{Since: before, Reader: TTLClient, Scope: NotesOnly, Except: NewNames([]string{"b"})})
 		if err != nil || !except.Empty() {
 			t.Fatalf("notes %+v, %v", except, err)
 		}
-		if quiet := back.ask(t, Query{Timed: true, Quiet: true}); len(quiet.Heartbeats) > 0 || quiet.To.Noted != before.Noted {
+		if quiet := back.ask(t, Query{Reader: TTLClient, Scope: QuietNews}); len(quiet.Heartbeats) > 0 || quiet.To.Noted != before.Noted {
 			t.Fatalf("told %v quietly", quiet.Heartbeats)
 		}
 	})

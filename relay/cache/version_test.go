@@ -43,7 +43,7 @@ func TestVersionPassesThrough(t *testing.T) {
 				*client
 				want string
 			}{{all, c.wildcard}, {some, c.some}} {
-				got := x.ask(t, Query{Whole: true})
+				got := x.ask(t, Query{Scope: FullState})
 				if got.Version == "" || got.Derived != (x.want == "") || !got.Derived && got.Version != x.want {
 					t.Errorf("version %q (derived %t), expected %q", got.Version, got.Derived, x.want)
 				}

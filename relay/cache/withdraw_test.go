@@ -22,15 +22,15 @@ func TestWithdraws(t *testing.T) {
 	c, whole, one := w.client(clusters, true), w.client(clusters, true), w.client(endpoints, false, "z")
 	w.apply(clusters, res("a", "1"), res("b", "1"))
 	of(c, Query{}, false, "a", "b")
-	of(whole, Query{Whole: true}, false, "a", "b")
+	of(whole, Query{Scope: FullState}, false, "a", "b")
 	w.apply(clusters, res("b", "2"))
 	of(c, Query{}, false, "b")
-	of(whole, Query{Whole: true}, false, "a", "b")
+	of(whole, Query{Scope: FullState}, false, "a", "b")
 	w.remove(clusters, "a")
 	of(c, Query{}, true, "-a")
-	of(whole, Query{Whole: true}, true, "b", "-a")
+	of(whole, Query{Scope: FullState}, true, "b", "-a")
 	w.apply(clusters, res("c", "1"))
-	of(whole, Query{Whole: true}, false, "b", "c")
+	of(whole, Query{Scope: FullState}, false, "b", "c")
 
 	w.refuse(endpoints, refusal("z", resource.CodeUnavailable))
 	of(one, Query{}, true)
@@ -38,7 +38,7 @@ func TestWithdraws(t *testing.T) {
 	of(one, Query{}, true)
 
 	w.apply(clusters, resource.New(resource.Resource{Name: "b", Body: []byte("private"), DoNotCache: true}), res("d", "1"))
-	of(whole, Query{Whole: true}, true, "c", "d")
+	of(whole, Query{Scope: FullState}, true, "c", "d")
 }
 
 // TestErrorsWaitWithRemovals: K8, E2: the resource of an error may still be shown while removals
