@@ -50,18 +50,18 @@ func (s *stream) waitsForHeadLocked(ts *typeState, differs bool, until, now time
 // waitsForVersionLocked is waitsForHeadLocked for a SotW client that has stated the version it
 // holds.
 func (s *stream) waitsForVersionLocked(ts *typeState, h cache.SubscriptionState, now time.Time) bool {
-	if !ts.claimsVersion() || h.Behind.IsZero() && !ts.waitsForHead() {
+	if !ts.claimsVersion() || h.Behind.Until.IsZero() && !ts.waitsForHead() {
 		return false
 	}
-	until, claimed := h.Behind, ts.claims.version
+	until, claimed := h.Behind.Until, ts.claims.version
 	awaits, differs := ts.awaits(until, now), false
 	switch limit := now.Add(byNameWait); {
-	case h.Behind.IsZero():
-	case h.Wildcard && h.Names == 0:
+	case until.IsZero():
+	case h.HasWildcardAlone():
 		differs = ts.table.Ahead(claimed)
 	default:
 		differs = ts.table.Version(&ts.watcher) != claimed
-		if until.After(limit) && !h.ByNameToo {
+		if until.After(limit) && !h.Behind.ByNameToo {
 			until = limit
 		}
 	}

@@ -78,7 +78,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Qu
 	if ts.private {
 		return s.srv.buildBody(ts, q, s.form)
 	}
-	k := bodyKey{subscription: h.Subscription, gen: h.Gen, noted: s.noted(h), known: h.Known, form: s.form, query: q.Key()}
+	k := bodyKey{subscription: h.Subscription, gen: h.Gen, noted: s.noted(h), known: h.Answer == cache.Answered, form: s.form, query: q.Key()}
 	slot := s.srv.bodies.Slot(k)
 	if b := slot.Value(); b != nil {
 		return b

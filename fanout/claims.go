@@ -164,12 +164,12 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 	}
 	c := ts.claims
 	if !c.compared {
-		if !h.Known && !h.Unreachable {
+		if h.Answer == cache.Awaited {
 			return conversation.Unknown
 		}
-		awaits := ts.awaits(h.Behind, now)
+		awaits := ts.awaits(h.Behind.Until, now)
 		force, at, rest := ts.table.Reconcile(&ts.watcher, s.seesLocked(ts), c.held)
-		if s.waitsForHeadLocked(ts, force != nil && awaits, h.Behind, now) {
+		if s.waitsForHeadLocked(ts, force != nil && awaits, h.Behind.Until, now) {
 			return conversation.AwaitingHead
 		}
 		ts.Sent, ts.Acked = at, at
@@ -185,9 +185,10 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 		}
 		ts.compareArrived(s.seesLocked(ts))
 	}
-	if h.Known || h.WildcardKnown && !c.judged {
+	wildcard := h.Wildcard == cache.WildcardKnown
+	if h.Answer == cache.Answered || wildcard && !c.judged {
 		gone, rest, silent := ts.table.Gone(&ts.watcher, s.seesLocked(ts), c.held)
-		ts.Force, c.held, c.judged = ts.Force.With(gone), rest, h.WildcardKnown
+		ts.Force, c.held, c.judged = ts.Force.With(gone), rest, wildcard
 		c.setSilent(silent, now)
 	}
 	return conversation.NothingNew
@@ -244,6 +245,6 @@ func (s *stream) claimHoldsLocked(ts *typeState, h cache.SubscriptionState, b *b
 	claimed := ts.claims.version
 	outdated := ts.claims.outdated
 	ts.claims = nil
-	return !outdated && !b.noted && !s.delta && ts.Nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
+	return !outdated && !b.noted && !s.delta && ts.Nonce == 0 && h.HasWildcardAlone() && h.Answer == cache.Answered &&
 		ts.table.Type.FullState && b.derived && b.version == claimed
 }

@@ -111,7 +111,7 @@ func (s *stream) info() StreamInfo {
 		ts.note(stands, s.srv.stamp(time.Now()))
 		waiting, after := s.waitingLocked(ts, &h)
 		i.Types = append(i.Types, TypeInfo{
-			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.timeOf(ts.since), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names, Missing: missing,
+			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.timeOf(ts.since), Private: ts.private, Wildcard: h.HasWildcard(), Names: h.Names, Missing: missing,
 			Sent: ts.Sent.Gen, Acked: ts.Acked.Gen, Head: h.Gen, Version: ts.version, ControlPlaneVersion: ts.controlPlaneVersion(stands), Nonce: nonceOf(ts),
 			SentAt: s.srv.timeOf(ts.sentAt), Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
 			Waiting: waiting.String(), After: after,

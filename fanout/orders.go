@@ -131,7 +131,7 @@ func (s *stream) resend(url string, dry bool) (types []string) {
 	now := time.Now()
 	for _, ts := range s.types {
 		t := ts.table.Type
-		if h := ts.table.State(&ts.watcher); url != "" && t.URL != url || h.Names == 0 && !h.Wildcard {
+		if h := ts.table.State(&ts.watcher); url != "" && t.URL != url || h.IsEmpty() {
 			continue
 		}
 		types = append(types, t.URL)

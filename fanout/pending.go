@@ -66,8 +66,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 // viewOf returns the subscription's view of its table, in the form that a conversation needs.
 func (s *stream) viewOf(ts *typeState, h *cache.SubscriptionState) conversation.View {
 	return conversation.View{
-		Noted: s.noted(*h), Subscribed: h.Names > 0 || h.Wildcard, Wildcard: h.Wildcard, Known: h.Known,
-		Unreachable: h.Unreachable, Restoring: h.Held, Whole: !s.delta && ts.table.Type.FullState, ClaimsVersion: ts.claimsVersion(),
+		Noted: s.noted(*h), Subscribed: !h.IsEmpty(), Wildcard: h.HasWildcard(), Known: h.Answer == cache.Answered,
+		Unreachable: h.Answer == cache.OutOfReach, Restoring: h.Held, Whole: !s.delta && ts.table.Type.FullState, ClaimsVersion: ts.claimsVersion(),
 	}
 }
 
@@ -85,13 +85,15 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Subscription
 	}
 	ts.seen = h.Gen
 	if s.tier != nil {
-		h.Known = h.Known && !ts.table.Assumes(&ts.watcher) // a missing answer is no answer to pass on
+		if h.Answer == cache.Answered && ts.table.Assumes(&ts.watcher) {
+			h.Answer = cache.Awaited // a missing answer is no answer to pass on
+		}
 		if s.outdatedLocked(ts, now) {
 			ts.Wait = conversation.Restoring
 			return h, false
 		}
 	}
-	ts.Mark(conversation.Unreachable, h.Unreachable && (h.Names > 0 || h.Wildcard))
+	ts.Mark(conversation.Unreachable, h.Answer == cache.OutOfReach && !h.IsEmpty())
 	if ts.Wait = s.mayAnswerLocked(ts, &h); ts.Wait != conversation.NothingNew {
 		return h, false
 	}

@@ -108,7 +108,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		}
 	}
 	switch h := ts.table.State(&ts.watcher); {
-	case h.Wildcard:
+	case h.HasWildcard():
 		ts.Force = ts.Force.With(cache.NewNames(ed.Removed)) // B36
 	case h.Globs > 0:
 		// The same for a removed name that a glob still covers: no client can conclude that its

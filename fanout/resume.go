@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"xdsrelay/fanout/conversation"
+	"xdsrelay/relay/cache"
 )
 
 // After a reconnect the difference is sent with additions first and removals last, the removals in
@@ -49,7 +50,7 @@ func (s *stream) movedLocked(now time.Time) bool {
 			continue
 		}
 		h := ts.table.State(&ts.watcher)
-		if end := h.Unsettled.Add(resumeLimit); (h.Names > 0 || h.Wildcard) && end.After(now) {
+		if end := h.Unsettled.Add(resumeLimit); !h.IsEmpty() && end.After(now) {
 			s.armLocked(end)
 			return true
 		}
@@ -83,10 +84,10 @@ func (s *stream) resumingLocked(ts *typeState, now time.Time) bool {
 // must still answer.
 func (s *stream) unsettledLocked(ts *typeState) bool {
 	h := ts.table.State(&ts.watcher)
-	if h.Names == 0 && !h.Wildcard {
+	if h.IsEmpty() {
 		return false
 	}
-	waits := !h.Known && !h.Unreachable || h.Held
+	waits := h.Answer == cache.Awaited || h.Held
 	behind := h.Gen > ts.Sent.Gen || ts.Sent.Removed < ts.Sent.Gen || ts.Force != nil || ts.More
 	return waits || ts.hasClaims() || behind && !ts.IsHeld() || ts.Unanswered()
 }

@@ -62,7 +62,7 @@ func (v *survey) add(st *stream) {
 	v.unacked += int64(st.unacked)
 	for _, ts := range st.types {
 		h, label := ts.table.State(&ts.watcher), ts.metrics.key.label
-		if !h.Wildcard && h.Names == 0 {
+		if h.IsEmpty() {
 			continue // unsubscribed from everything of the type
 		}
 		v.states[standingOf{ts.metrics.key, ts.standing(h.Gen)}]++

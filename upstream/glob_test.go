@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
@@ -88,7 +89,7 @@ func TestSilenceAboutGlobs(t *testing.T) {
 		st.NextRequestOf(t, eds)
 		st.Respond(t, eds, "1", endpoints("a", 1))
 		c.waitState(eds, "a")
-		if c.table(eds).State(c.watcher(eds)).Known {
+		if c.table(eds).State(c.watcher(eds)).Answer == cache.Answered {
 			t.Error("the glob counts as answered")
 		}
 		c.waitState(eds, "a -"+urn(eds, "g/*"))

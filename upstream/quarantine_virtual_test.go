@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/upstream/quarantine"
 )
@@ -298,7 +299,7 @@ func TestLargeAnswerOnItsOwnStream(t *testing.T) {
 		virtual(t, true, w, func(r *rig) {
 			c := r.join("k").want(cds, "a").want(eds, "*")
 			time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
-			if !c.table(eds).State(c.watcher(eds)).WildcardKnown || len(r.cp.Quarantined()) != 0 {
+			if c.table(eds).State(c.watcher(eds)).Wildcard != cache.WildcardKnown || len(r.cp.Quarantined()) != 0 {
 				t.Errorf("the set is not known after %d requests; set apart is %q", asked.Load(), r.cp.Quarantined())
 			}
 		})

@@ -116,7 +116,7 @@ func (p *poll) look() *answer {
 
 // sees records the content that was looked at.
 func (p *poll) sees(h cache.SubscriptionState, seen cache.Seen) cache.Seen {
-	p.seen, p.unsure = seen, h.Held || !h.Known && (p.table.Type.FullState || seen.Resources == 0)
+	p.seen, p.unsure = seen, h.Held || h.Answer != cache.Answered && (p.table.Type.FullState || seen.Resources == 0)
 	return seen
 }
 
@@ -133,7 +133,7 @@ func (p *poll) mustAnswer(h cache.SubscriptionState, seen cache.Seen) bool {
 	switch {
 	case h.Held, seen.Version == had: // H4
 		return false
-	case !h.Known && (full || seen.Resources == 0):
+	case h.Answer != cache.Answered && (full || seen.Resources == 0):
 		return false // K13: missing resources would read as removed
 	case !full && seen.Resources == 0 && had != "":
 		return false // B32: this would remove nothing
@@ -147,11 +147,11 @@ func (p *poll) mustAnswer(h cache.SubscriptionState, seen cache.Seen) bool {
 // node's is older. The poll is woken when the node has caught up.
 func (p *poll) isBehind(h cache.SubscriptionState) bool {
 	had := p.request.version
-	if had == "" || !h.Behind.After(time.Now()) {
+	if had == "" || !h.Behind.Until.After(time.Now()) {
 		return false
 	}
-	newer := h.ByNameToo
-	if h.Wildcard && h.Names == 0 {
+	newer := h.Behind.ByNameToo
+	if h.HasWildcardAlone() {
 		newer = p.table.Ahead(had)
 	}
 	return newer && p.table.Await(&p.watcher)
@@ -163,7 +163,7 @@ func (p *poll) nothing() *answer {
 	switch {
 	case p.request.version != "":
 		return &answer{status: http.StatusNotModified}
-	case h.Unreachable: // K15
+	case h.Answer == cache.OutOfReach: // K15
 		return refuse(codes.Unavailable, http.StatusServiceUnavailable,
 			"the control plane is unreachable, and this node has no state of the requested resources yet")
 	}

@@ -38,7 +38,7 @@ func TestAdopt(t *testing.T) {
 	one.table.Replace(&one.w, true, nil)
 	adopt(one, false, "c", "a", "b")
 	adopt(one, true, "*")
-	if h := one.head(); !h.Wildcard || h.Names != 0 {
+	if h := one.head(); !h.HasWildcardAlone() {
 		t.Fatalf("it wants %+v", h)
 	}
 	two.table.Leave(&two.w)

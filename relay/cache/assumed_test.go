@@ -29,7 +29,7 @@ func TestAssumedEndsWithTheStream(t *testing.T) {
 			expectSees(t, first, "-a")
 			w.nap()
 			tc.end(w)
-			if h := first.head(); h.Known || h.Unreachable != tc.unreachable {
+			if h := first.head(); h.Answer == Answered || (h.Answer == OutOfReach) != tc.unreachable {
 				t.Errorf("%+v", h)
 			}
 			if tc.unreachable && !w.woke()[first.w.sub] {

@@ -68,7 +68,7 @@ func demandChanges(t *testing.T, delta bool, seed uint64) (between int) {
 		table.mu.watch = nil
 		w.feed.Apply(Update{Type: endpoints, Differences: delta})
 		for i := range watchers {
-			if s := watchers[i].sub; s != nil && table.State(&watchers[i]).Known {
+			if s := watchers[i].sub; s != nil && table.State(&watchers[i]).Answer == Answered {
 				for n := range s.names {
 					if !origin.holds[n] {
 						t.Fatalf("seed %d: %q counts as answered, but was not asked for", seed, n)

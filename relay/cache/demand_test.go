@@ -143,11 +143,11 @@ func TestKnown(t *testing.T) {
 	c, all := w.client(clusters, false, "a", "b"), w.client(clusters, true)
 	known := func(want, wantAll bool) {
 		t.Helper()
-		if h := c.head(); h.Known != want || c.ask(t, Query{}).Known != want {
-			t.Fatalf("known %t, expected %t", h.Known, want)
+		if h := c.head(); (h.Answer == Answered) != want || c.ask(t, Query{}).Known != want {
+			t.Fatalf("known %t, expected %t", h.Answer == Answered, want)
 		}
-		if h := all.head(); h.Known != wantAll {
-			t.Fatalf("the wildcard is known %t, expected %t", h.Known, wantAll)
+		if h := all.head(); (h.Answer == Answered) != wantAll {
+			t.Fatalf("the wildcard is known %t, expected %t", h.Answer == Answered, wantAll)
 		}
 	}
 	known(false, false)
@@ -166,7 +166,7 @@ func TestKnown(t *testing.T) {
 	known(false, true)
 	w.apply(clusters, res("new", "1"))
 	known(true, true)
-	if c.head().Unreachable {
+	if c.head().Answer == OutOfReach {
 		t.Fatal("hopeless, though all is known")
 	}
 }
@@ -182,7 +182,7 @@ func TestKnownByOtherMeans(t *testing.T) {
 	w.feed.Absent(clusters, []string{"z"})
 	w.nap()
 	w.apply(clusters) // answers for the wildcard alone
-	if !c.head().Known || !w.woke()[c.w.sub] {
+	if c.head().Answer != Answered || !w.woke()[c.w.sub] {
 		t.Fatalf("%+v, woken %v", c.head(), w.woke())
 	}
 }

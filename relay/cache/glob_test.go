@@ -49,12 +49,12 @@ func TestEmptyGlobs(t *testing.T) {
 	w.feed.TakeDemand(true, false)
 	w.apply(localities, res(leds+"b/x", "1"))
 	expect(t, c.ask(t, Query{}))
-	equal(t, "known", c.head().Known, false)
+	equal(t, "known", c.head().Answer == Answered, false)
 	expect(t, all.ask(t, Query{}), leds+"b/x")
 	equal(t, "missing", w.feed.Missing(localities, []string{leds + "a/*"}), []string{leds + "a/*"}) // C12
 	w.remove(localities, leds+"a/*")
 	expect(t, c.ask(t, Query{}), "-"+leds+"a/*")
-	equal(t, "known", c.head().Known, true)
+	equal(t, "known", c.head().Answer == Answered, true)
 	expect(t, all.ask(t, Query{}))                                                     // the client did not ask for it
 	expect(t, w.client(localities, false, leds+"a/*").ask(t, Query{}), "-"+leds+"a/*") // B34
 
@@ -134,10 +134,10 @@ func TestClaimsBelowGlobs(t *testing.T) {
 	gone, rest, _ := c.table.Gone(&c.w, nil, rest)
 	equal(t, "gone before the answer", gone.Len(), 0)
 	equal(t, "still open", len(rest), 3)
-	equal(t, "known", c.head().Known, false)
+	equal(t, "known", c.head().Answer == Answered, false)
 	w.feed.TakeDemand(true, false)
 	w.apply(localities, versioned(leds+"a/old", "new", "2"), versioned(leds+"a/same", "same", "1"))
-	equal(t, "known", c.head().Known, true)
+	equal(t, "known", c.head().Answer == Answered, true)
 	gone, rest, _ = c.table.Gone(&c.w, nil, rest)
 	equal(t, "gone", gone.list(), []string{leds + "a/gone"})
 	equal(t, "open in the end", len(rest), 0)

@@ -28,7 +28,7 @@ func TestHoldOnResume(t *testing.T) {
 				w.cache.Leave(w.group)
 				pass(time.Hour)
 				w.join()
-				if h := c.head(); !h.Held || h.Unreachable {
+				if h := c.head(); !h.Held || h.Answer == OutOfReach {
 					t.Fatalf("%+v", h)
 				}
 				w.feed.Up()
@@ -97,7 +97,7 @@ func TestHoldOnResumeOfNothing(t *testing.T) {
 		c := w.client(clusters, true)
 		w.feed.TakeDemand(true, false)
 		w.apply(clusters)
-		if h := c.head(); !h.Known || h.Held || h.Gen > 0 {
+		if h := c.head(); h.Answer != Answered || h.Held || h.Gen > 0 {
 			t.Fatalf("an empty set is %+v", h)
 		}
 		w.cache.Leave(w.group)

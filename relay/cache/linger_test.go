@@ -174,12 +174,12 @@ func TestOldFeedChangesNothing(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	inTime(t, Config{}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
-		if c.head().Unreachable {
+		if c.head().Answer == OutOfReach {
 			t.Fatal("hopeless before the first attempt")
 		}
 		w.nap()
 		w.feed.Down(errors.New("refused"))
-		if !c.head().Unreachable || !w.woke()[c.w.sub] {
+		if c.head().Answer != OutOfReach || !w.woke()[c.w.sub] {
 			t.Fatal("hope, or nobody was told")
 		}
 		since := w.group.Upstream().Since
@@ -189,7 +189,7 @@ func TestUnreachable(t *testing.T) {
 			t.Fatalf("%+v", up)
 		}
 		w.feed.Up()
-		if c.head().Unreachable || w.group.Upstream().Since.Equal(since) {
+		if c.head().Answer == OutOfReach || w.group.Upstream().Since.Equal(since) {
 			t.Fatal("no hope, though connected")
 		}
 	})

@@ -410,8 +410,8 @@ func (m *machine) check(t *rapid.T) {
 			continue
 		}
 		equal(t, "size of the subscription", h.Names, len(c.sub.names))
-		equal(t, "wildcard", h.Wildcard, c.sub.wild)
-		equal(t, "known", h.Known, m.model.known(&c.sub))
+		equal(t, "wildcard", h.HasWildcard(), c.sub.wild)
+		equal(t, "known", h.Answer == Answered, m.model.known(&c.sub))
 		content := c.sub.String()
 		if id, ok := ids[content]; ok && id != h.Subscription {
 			t.Fatalf("two clients want %s and do not share it", content)

@@ -163,11 +163,11 @@ func TestErrorsAreAnswers(t *testing.T) {
 	c := w.client(clusters, false, "a", "z")
 	w.feed.TakeDemand(true, false)
 	w.feed.Apply(Update{Type: clusters, Partial: true, Resources: []*resource.Resource{res("a", "x")}})
-	if c.head().Known {
+	if c.head().Answer == Answered {
 		t.Fatal("z is known")
 	}
 	w.feed.Apply(Update{Type: clusters, Partial: true, Errors: []resource.About{refusal("z", 14)}})
-	if !c.head().Known {
+	if c.head().Answer != Answered {
 		t.Fatal("z is not known")
 	}
 	if missing := w.feed.Missing(clusters, []string{"a", "z"}); len(missing) > 0 {

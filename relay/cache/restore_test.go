@@ -98,10 +98,10 @@ func TestRestore(t *testing.T) {
 		if got := w.feed.Server(); got != "origin:1" {
 			t.Errorf("the server is %q", got)
 		}
-		if h := all.head(); !h.Held || !h.Known {
+		if h := all.head(); !h.Held || h.Answer != Answered {
 			t.Errorf("expected all clusters to be known, and held back: %+v", h)
 		}
-		if h := named.head(); !h.Held || h.Known {
+		if h := named.head(); !h.Held || h.Answer == Answered {
 			t.Errorf("expected a name to be unknown that was not there, and the rest held back: %+v", h)
 		}
 		if !w.cache.GroupInfos()[0].Stale {
@@ -197,7 +197,7 @@ func TestRestoreLate(t *testing.T) {
 	w.feed.TakeDemand(true, true)
 	w.apply(endpoints, res("a", "2"))
 	w.feed.Down(errOut)
-	if all.head().Known {
+	if all.head().Answer == Answered {
 		t.Error("known before anything was said")
 	}
 	w.nap()

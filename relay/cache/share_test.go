@@ -79,7 +79,7 @@ func TestEdits(t *testing.T) {
 		got := c.table.Edit(&c.w, x.edit)
 		slices.Sort(got.Added)
 		h := c.head()
-		if !slices.Equal(got.Added, x.added) || !slices.Equal(got.Removed, x.removed) || got.Wildcard != x.joined || h.Names != x.names || h.Wildcard != x.wild {
+		if !slices.Equal(got.Added, x.added) || !slices.Equal(got.Removed, x.removed) || got.Wildcard != x.joined || h.Names != x.names || h.HasWildcard() != x.wild {
 			t.Fatalf("%+v: %+v, %+v", x.edit, got, h)
 		}
 	}

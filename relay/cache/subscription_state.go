@@ -15,9 +15,12 @@ type SubscriptionState struct {
 	// Subscription identifies its content in this process; 0: none.
 	Subscription uint64
 	// Names is the number of its names, NameBytes their total length, and Globs the number of globs
-	// among them; Wildcard says whether it has "*", too.
+	// among them.
 	Names, NameBytes, Globs int
-	Wildcard                bool
+	// Wildcard is whether it has "*", too, and Answer what the control planes have answered for all
+	// of it (K13).
+	Wildcard WildcardState
+	Answer   AnswerState
 	// Gen is the newest generation that it may see; never too small.
 	Gen uint64
 	// Noted is the newest note that it may see, except for heartbeats, and Heartbeat the newest
@@ -26,14 +29,9 @@ type SubscriptionState struct {
 	// Expires is when the next TTL of a resource of the table ends, unless it is renewed; zero:
 	// none does.
 	Expires time.Time
-	// Known says that the control planes have answered for all of it (K13), WildcardKnown that they
-	// have for the wildcard.
-	Known, WildcardKnown bool
-	// Unreachable says that a control plane that has not answered is unreachable, so that its
-	// answer may not arrive soon.
-	Unreachable bool
 	// Held says that nothing should be sent yet: the key was idle, its state may be old, and the
-	// control plane is being asked. The watcher is woken at the end of that.
+	// control plane is being asked. The watcher is woken at the end of that. It says nothing of
+	// Answer: what was answered before the key was idle still counts as answered.
 	Held bool
 	// Private says that it asks for a resource that must not be cached or shared, so that its
 	// clients have to move to a private group (K17). It is not set while a control plane is
@@ -43,17 +41,55 @@ type SubscriptionState struct {
 	// answered, so that the rest of a difference may still follow (E5); zero if none. The watcher
 	// is woken at the end of that.
 	Unsettled time.Time
-	// Behind is until when the content should not be sent to a client that has presented other
-	// content, because that is probably newer (K12); zero if it need not wait.
-	Behind time.Time
-	// ByNameToo says that this applies to SotW clients that ask by name, too, although their
-	// versions prove nothing: the tier head is newer than what the whole table was restored from, or
-	// the control plane cannot bring what is newer yet.
-	ByNameToo bool
+	Behind    Lag
 	// Sole says that one client alone has the subscription at present.
 	Sole   bool
 	resent notes.Resent // see Basis
 }
+
+// WildcardState is what a subscription knows of the wildcard.
+type WildcardState uint8
+
+const (
+	// NoWildcard: it does not ask for it.
+	NoWildcard WildcardState = iota
+	// WildcardAwaited: the control plane has not answered for it.
+	WildcardAwaited
+	// WildcardKnown: the control plane has answered for it.
+	WildcardKnown
+)
+
+// AnswerState is what the control planes have answered for a subscription.
+type AnswerState uint8
+
+const (
+	// Awaited: one of them has not answered for all of it.
+	Awaited AnswerState = iota
+	// OutOfReach: the same, and it is unreachable, so that its answer may not arrive soon.
+	OutOfReach
+	// Answered: they have answered for all of it (K13).
+	Answered
+)
+
+// Lag is whether content should not be sent to a client that has presented other content, because that
+// is probably newer (K12).
+type Lag struct {
+	// Until is the end of that; zero if no client need wait.
+	Until time.Time
+	// ByNameToo says that it applies to SotW clients that ask by name, too, although their
+	// versions prove nothing: the tier head is newer than what the whole table was restored from, or
+	// the control plane cannot bring what is newer yet.
+	ByNameToo bool
+}
+
+// IsEmpty reports whether the subscription asks for nothing.
+func (h *SubscriptionState) IsEmpty() bool { return h.Names == 0 && !h.HasWildcard() }
+
+// HasWildcard reports whether the subscription asks for the wildcard.
+func (h *SubscriptionState) HasWildcard() bool { return h.Wildcard != NoWildcard }
+
+// HasWildcardAlone reports whether the subscription asks for the wildcard and for nothing by name.
+func (h *SubscriptionState) HasWildcardAlone() bool { return h.Names == 0 && h.HasWildcard() }
 
 // State returns the state of w's subscription. The cost does not depend on the table's size.
 func (t *Table) State(w *Watcher) SubscriptionState {
@@ -64,8 +100,8 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 		return SubscriptionState{}
 	}
 	h := SubscriptionState{
-		Subscription: s.id, Sole: s.count == 1, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.store.Deadline(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.demand.WildcardAnswered(), Held: t.heldLocked(s) || t.group.cache.asleep(),
+		Subscription: s.id, Sole: s.count == 1, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: t.wildcardStateLocked(s),
+		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.store.Deadline(), Held: t.heldLocked(s) || t.group.cache.asleep(),
 	}
 	for i := range t.streams {
 		if at := t.streams[i].confidence.Since(); at.After(h.Unsettled) {
@@ -73,16 +109,31 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 		}
 	}
 	h.resent = t.errored.Resent()
-	h.Behind, h.ByNameToo = t.behindUntilLocked(time.Now())
-	if h.Known && !s.private {
+	h.Behind = t.lagLocked(time.Now())
+	if t.knownLocked(s) {
+		h.Answer = Answered
+	}
+	if h.Answer == Answered && !s.private {
 		t.mu.RUnlock()
 		return h
 	}
 	private, streams := s.private, t.waitsForLocked(s)
 	t.mu.RUnlock()
-	h.Unreachable = !h.Known && t.group.unreachable(streams)
+	if h.Answer == Awaited && t.group.unreachable(streams) {
+		h.Answer = OutOfReach
+	}
 	h.Private = private && !t.group.unreachable(anyStream)
 	return h
+}
+
+func (t *Table) wildcardStateLocked(s *Subscription) WildcardState {
+	switch {
+	case !s.key.wildcard:
+		return NoWildcard
+	case t.demand.WildcardAnswered():
+		return WildcardKnown
+	}
+	return WildcardAwaited
 }
 
 // Reconcile compares what a client claims to have with what it should see (B37). It returns the

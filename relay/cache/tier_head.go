@@ -143,18 +143,17 @@ func (t *Table) outdatedLocked() bool {
 	return false
 }
 
-// behindUntilLocked is until when the table counts as behind; zero if it does not. byName says that
-// clients that ask by name wait as long as all others.
-func (t *Table) behindUntilLocked(now time.Time) (until time.Time, byName bool) {
+// lagLocked is how long the table counts as behind; the zero value if it does not.
+func (t *Table) lagLocked(now time.Time) (none Lag) {
 	if !t.behindLocked() {
-		return time.Time{}, false
+		return none
 	}
-	byName = t.provenLocked() || t.openLocked(now) || t.group.unreachable(anyStream)
+	byName := t.provenLocked() || t.openLocked(now) || t.group.unreachable(anyStream)
 	wait := t.group.cache.cfg.HeadWait
 	if !t.demand.Wildcard().Demanded() && !byName {
 		wait = min(wait, byNameWait)
 	}
-	return t.tierHead.Since().Add(wait), byName
+	return Lag{t.tierHead.Since().Add(wait), byName}
 }
 
 // openLocked reports whether a control plane that was asked for everything on a new stream may still

@@ -29,7 +29,7 @@ func TestBehind(t *testing.T) {
 		ahead.client(clusters, true)
 		is := func(what string, want bool) {
 			t.Helper()
-			if until := c.head().Behind; !until.IsZero() != want {
+			if until := c.head().Behind.Until; !until.IsZero() != want {
 				t.Fatalf("%s: behind until %v", what, until)
 			}
 		}
@@ -46,12 +46,12 @@ func TestBehind(t *testing.T) {
 		is("at the head", false)
 		w.group.ObserveHead(clusters, heads[2])
 		is("two behind", true)
-		if until := c.head().Behind; until != time.Now().Add(headWait) {
+		if until := c.head().Behind.Until; until != time.Now().Add(headWait) {
 			t.Fatalf("behind until %v", until)
 		}
 		<-time.After(time.Second)
 		w.group.ObserveHead(clusters, heads[2])
-		if until := c.head().Behind; until != time.Now().Add(headWait-time.Second) {
+		if until := c.head().Behind.Until; until != time.Now().Add(headWait-time.Second) {
 			t.Fatalf("the same head again: behind until %v", until)
 		}
 		step(1)
@@ -91,7 +91,7 @@ func TestBehindWhereThereWasNothing(t *testing.T) {
 				tc.before(w)
 				w.group.ObserveHead(clusters, w.headOf(clusters))
 				w.answer(clusters, res("a", "2"))
-				if until := c.head().Behind; until.IsZero() == tc.behind {
+				if until := c.head().Behind.Until; until.IsZero() == tc.behind {
 					t.Errorf("behind until %v", until)
 				}
 			})
@@ -191,16 +191,16 @@ func TestBehindByName(t *testing.T) {
 			step.do()
 			<-time.After(time.Millisecond)
 			h := c.head()
-			if h.Behind != since.Add(step.want) || h.ByNameToo != (step.want == headWait) {
-				t.Errorf("%s: behind for %s, expected %s; by name, too: %t", step.what, h.Behind.Sub(since), step.want, h.ByNameToo)
+			if h.Behind.Until != since.Add(step.want) || h.Behind.ByNameToo != (step.want == headWait) {
+				t.Errorf("%s: behind for %s, expected %s; by name, too: %t", step.what, h.Behind.Until.Sub(since), step.want, h.Behind.ByNameToo)
 			}
 		}
 		w.feed.Down(ErrClosed)
 		w.feed.TakeDemand(true, false)
 		w.feed.Up()
 		<-time.After(confidence.Silence)
-		if h := c.head(); h.Behind != since.Add(byNameWait) {
-			t.Errorf("the new stream is silent: behind for %s", h.Behind.Sub(since))
+		if h := c.head(); h.Behind.Until != since.Add(byNameWait) {
+			t.Errorf("the new stream is silent: behind for %s", h.Behind.Until.Sub(since))
 		}
 	})
 }
@@ -233,8 +233,8 @@ func TestBehindByNameProven(t *testing.T) {
 			<-time.After(confidence.Silence)
 			w.group.ObserveHead(endpoints, tc.head)
 			h := c.head()
-			if h.ByNameToo != (tc.wait == headWait) || h.Behind.IsZero() == tc.behind || tc.behind && h.Behind != time.Now().Add(tc.wait) {
-				t.Errorf("%s: by name, too, %t, behind until %s from now", name, h.ByNameToo, time.Until(h.Behind))
+			if h.Behind.ByNameToo != (tc.wait == headWait) || h.Behind.Until.IsZero() == tc.behind || tc.behind && h.Behind.Until != time.Now().Add(tc.wait) {
+				t.Errorf("%s: by name, too, %t, behind until %s from now", name, h.Behind.ByNameToo, time.Until(h.Behind.Until))
 			}
 		}
 	})
@@ -250,10 +250,10 @@ func TestHeadEarly(t *testing.T) {
 			w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{2}})
 		}
 		<-time.After(time.Hour)
-		if until := w.client(clusters, true).head().Behind; until != time.Now().Add(headWait) {
+		if until := w.client(clusters, true).head().Behind.Until; until != time.Now().Add(headWait) {
 			t.Errorf("behind until %v", until)
 		}
-		if until := alone.client(clusters, true).head().Behind; !until.IsZero() {
+		if until := alone.client(clusters, true).head().Behind.Until; !until.IsZero() {
 			t.Errorf("a node on its own is behind until %v", until)
 		}
 		for i := range 2 * maxEarlyHeads {
