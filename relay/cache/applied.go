@@ -4,51 +4,10 @@ import (
 	"cmp"
 	"time"
 
+	"xdsrelay/relay/cache/recent"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/trace"
 )
-
-// A table remembers when its last few updates arrived, and a subscription which of these concern
-// it, as bits. So the age of what a client has just acknowledged is found without state per client.
-
-// remembered is how many updates a table remembers, and a subscription has bits for.
-const remembered = 16
-
-// recentUpdate is an update that was applied.
-type recentUpdate struct {
-	gen   uint64 // newest generation after the update
-	at    int64  // in ns since 1970
-	trace *trace.Update
-}
-
-// recentUpdates are the last updates of a table. Guarded by its mu.
-type recentUpdates struct {
-	ring []recentUpdate
-	n    uint64 // updates so far; each has its number, the first is 1
-}
-
-func (s *recentUpdates) add(one recentUpdate) {
-	s.n++
-	if len(s.ring) < remembered {
-		s.ring = append(s.ring, one)
-		return
-	}
-	s.ring[(s.n-1)%remembered] = one
-}
-
-// of returns the update with a number, which must still be remembered.
-func (s *recentUpdates) of(number uint64) *recentUpdate { return &s.ring[(number-1)%remembered] }
-
-// updateBits are the updates that concern a subscription.
-type updateBits struct {
-	newest uint64 // the number of the newest
-	bits   uint16 // bit i for the one i before that
-}
-
-// add records the update with a number; repeating that is harmless.
-func (c *updateBits) add(number uint64) {
-	c.bits, c.newest = c.bits<<(number-c.newest)|1, number
-}
 
 // rememberUpdateLocked remembers the update that has just made changes changes, and whose
 // subscriptions are in woken. Its time of arrival is when it began to be applied: every
@@ -57,11 +16,11 @@ func (t *Table) rememberUpdateLocked(u *Update, began time.Time, changes int, wo
 	if changes == 0 {
 		return
 	}
-	one := recentUpdate{gen: t.store.Gen(), at: began.UnixNano()}
+	one := recent.Update[*trace.Update]{Gen: t.store.Gen(), At: began.UnixNano()}
 	if tracer := t.group.cache.cfg.Tracer; tracer != nil {
 		clients := 0
 		for s := range woken {
-			if s.updates.newest == t.updates.n+1 {
+			if s.updates.HasNewest(t.updates.Next()) {
 				clients += s.count
 			}
 		}
@@ -69,28 +28,13 @@ func (t *Table) rememberUpdateLocked(u *Update, began time.Time, changes int, wo
 		if received.IsZero() {
 			received = began
 		}
-		one.trace = tracer.Start(trace.Source{
+		one.Trace = tracer.Start(trace.Source{
 			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: cmp.Or(u.Version, t.store.All().Hex()), Received: received, Began: began, Parent: t.parentLocked(u, began),
 		}, changes, clients)
 	}
-	t.updates.add(one)
-	if last := t.history.newest(); one.trace != nil && last != nil && last.gen == one.gen {
-		last.trace = one.trace.TraceID()
-	}
-}
-
-// eachUpdateLocked yields the updates that concern s and end after generation from, up to to, the
-// oldest first.
-func (t *Table) eachUpdateLocked(s *Subscription, from, to uint64, yield func(*recentUpdate) bool) {
-	n := t.updates.n
-	for number := n - min(n, remembered) + 1; number <= n; number++ {
-		if number > s.updates.newest {
-			return
-		}
-		one := t.updates.of(number)
-		if one.gen > from && one.gen <= to && s.updates.bits>>(s.updates.newest-number)&1 != 0 && !yield(one) {
-			return
-		}
+	t.updates.Add(one)
+	if last := t.history.newest(); one.Trace != nil && last != nil && last.gen == one.Gen {
+		last.trace = one.Trace.TraceID()
 	}
 }
 
@@ -100,8 +44,8 @@ func (t *Table) ArrivedAt(w *Watcher, from, to uint64) (at time.Time) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if w.sub != nil {
-		t.eachUpdateLocked(w.sub, from, to, func(s *recentUpdate) bool {
-			at = time.Unix(0, s.at)
+		t.updates.Each(&w.sub.updates, from, to, func(u *recent.Update[*trace.Update]) bool {
+			at = time.Unix(0, u.At)
 			return false
 		})
 	}
@@ -115,9 +59,9 @@ func (t *Table) TracedSince(buf []*trace.Update, w *Watcher, from, to uint64, af
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if w.sub != nil {
-		t.eachUpdateLocked(w.sub, from, to, func(s *recentUpdate) bool {
-			if s.trace.Flying() && s.at >= since {
-				buf = append(buf, s.trace)
+		t.updates.Each(&w.sub.updates, from, to, func(u *recent.Update[*trace.Update]) bool {
+			if u.Trace.Flying() && u.At >= since {
+				buf = append(buf, u.Trace)
 			}
 			return true
 		})
@@ -137,11 +81,11 @@ type UpdateRef struct {
 func (t *Table) Latest() (a UpdateRef, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.updates.n == 0 {
+	newest, number := t.updates.Newest()
+	if newest == nil {
 		return UpdateRef{}, false
 	}
-	newest := t.updates.of(t.updates.n)
-	return UpdateRef{Number: t.updates.n, Gen: newest.gen, At: time.Unix(0, newest.at)}, true
+	return UpdateRef{Number: number, Gen: newest.Gen, At: time.Unix(0, newest.At)}, true
 }
 
 // Concerns reports whether the update with a number concerned w. It is false for updates that are
@@ -149,9 +93,5 @@ func (t *Table) Latest() (a UpdateRef, ok bool) {
 func (t *Table) Concerns(w *Watcher, number uint64) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if w.sub == nil {
-		return false
-	}
-	c := &w.sub.updates
-	return number <= c.newest && c.newest-number < remembered && c.bits>>(c.newest-number)&1 != 0
+	return w.sub != nil && w.sub.updates.Has(number)
 }

@@ -42,15 +42,11 @@ func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
 func (s *Subscription) Met(number uint64) bool {
 	t := s.table
 	t.mu.RLock()
-	if number == 0 || number > t.updates.n || t.updates.n-number >= uint64(len(t.updates.ring)) {
-		t.mu.RUnlock()
+	before, gen, ok := t.updates.Span(number)
+	t.mu.RUnlock()
+	if !ok {
 		return false
 	}
-	before, gen := uint64(0), t.updates.of(number).gen
-	if t.updates.n-number+1 < uint64(len(t.updates.ring)) {
-		before = t.updates.of(number - 1).gen
-	}
-	t.mu.RUnlock()
 	for _, l := range s.Lacks(before) {
 		if l.Gen <= gen {
 			return true

@@ -155,7 +155,7 @@ func (t *Table) info() TableInfo {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), ControlPlaneVersion: t.heard.newest(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
+		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), ControlPlaneVersion: t.heard.Newest(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
 		Bytes: t.bytesLocked(), Subscriptions: len(t.subs), Wildcard: t.demand.Wildcard().Demanded(), Names: t.demand.Len(), NamesShare: t.fullestLocked(),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
 		Stale: t.staleLocked(), Expiring: t.store.Expiring(), Expired: t.fed.Expired, ResourceErrors: t.notes.Len(),

@@ -176,7 +176,7 @@ func (p *picker) cut(all []note, have map[string]struct{}) uint64 {
 			continue
 		}
 		if _, both := have[n.err.Name]; both && !p.query.Scope.isWhole() {
-			return n.number // for a complete set see updateBits
+			return n.number // for a full state see concerns
 		}
 		if p.query.KeepRemoved {
 			return n.number // its resource may still be shown

@@ -129,7 +129,7 @@ func (u *updateTxn) setUncacheable(res *resource.Resource) {
 func (u *updateTxn) send(subs *subscribers) {
 	for s := range subs.All() {
 		s.private, s.gen = true, u.table.store.Gen() // other nodes are notified
-		s.updates.add(u.table.updates.n + 1)
+		s.updates.Add(u.table.updates.Next())
 		u.woken[s] = struct{}{} // also those that could not move before
 	}
 }

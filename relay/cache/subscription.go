@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 
+	"xdsrelay/relay/cache/recent"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
 )
@@ -31,7 +32,7 @@ type Subscription struct {
 	perStream []int           // its interests by stream; nil if there is only one stream
 	private   bool            // it asks for a resource that must not be cached (K17)
 	firm      uint64          // the id with which it had no names to yield; see [Table.yield]
-	updates   updateBits      // see recentUpdates
+	updates   recent.Mask     // those that concern it
 	watchers  *Watcher        // those that have not agreed to later wakes
 	paced     *Watcher        // the others; see [Table.Pace]
 	count     int             // of both
@@ -128,7 +129,7 @@ func (k *subKey) drop(s *seeds, name string) {
 // placeLocked positions s, whose content is new, at the present state of the table. t.mu must be
 // held.
 func (t *Table) placeLocked(s *Subscription) {
-	s.gen, s.updates = t.store.Gen(), updateBits{newest: t.updates.n}
+	s.gen, s.updates = t.store.Gen(), t.updates.Fresh()
 	if r := t.notes.Newest(); r != nil {
 		s.noted = r.Note()
 	}

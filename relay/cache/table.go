@@ -6,10 +6,12 @@ import (
 
 	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/cache/notes"
+	"xdsrelay/relay/cache/recent"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/trace"
 )
 
 // Table holds all resources of one type for one key. Its generation number grows with each change.
@@ -30,8 +32,8 @@ type Table struct {
 	errored notes.Errored // see errored.go
 	fed     Stats
 	history history
-	heard   heard // see versions.go
-	keeps   bool  // previous contents are recorded; see keepsContents
+	heard   recent.Versions // see versions.go
+	keeps   bool            // previous contents are recorded; see keepsContents
 	// spareEdits is memory for the edits of the next update.
 	spareEdits []edit
 	// rejected holds, by canonical name, the problems of names whose newest copies could not be
@@ -39,7 +41,7 @@ type Table struct {
 	rejected map[string]*Problem
 	noted    *notedChanges // of an observed key; nil: it is not observed
 
-	updates recentUpdates // guarded by mu
+	updates recent.Updates[*trace.Update] // guarded by mu
 
 	pastBytes atomic.Int64 // of the previous contents; see contentStore
 
@@ -141,7 +143,7 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 	named, wild := e.Differs(s)
 	mark := func(s *Subscription) {
 		s.gen = t.store.Gen()
-		s.updates.add(t.updates.n + 1)
+		s.updates.Add(t.updates.Next())
 		woken[s] = struct{}{}
 	}
 	if wild {

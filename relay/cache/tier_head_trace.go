@@ -56,8 +56,8 @@ func (t *Table) due(h headTrace, now time.Time) bool {
 // tracedLocked is the update that made the newest change; nil if it is not traced, or no longer
 // remembered.
 func (t *Table) tracedLocked() *trace.Update {
-	if n := t.updates.n; n > 0 && t.updates.of(n).gen == t.store.Gen() {
-		return t.updates.of(n).trace
+	if u, _ := t.updates.Newest(); u != nil && u.Gen == t.store.Gen() {
+		return u.Trace
 	}
 	return nil
 }

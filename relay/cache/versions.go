@@ -1,8 +1,9 @@
 package cache
 
 import (
-	"slices"
 	"strings"
+
+	"xdsrelay/relay/cache/recent"
 )
 
 // A table remembers the control plane's own versions of its newest updates, and up to which
@@ -10,7 +11,7 @@ import (
 // An update that changed nothing here has a version, too.
 
 // MaxVersions is how many versions of the control plane a table remembers.
-const MaxVersions = 16
+const MaxVersions = recent.MaxVersions
 
 // maxVersion is how much of a version is kept, in bytes.
 const maxVersion = 128
@@ -22,15 +23,6 @@ func CutVersion(version string) string {
 	}
 	return strings.Clone(strings.ToValidUTF8(version[:maxVersion], ""))
 }
-
-// heardVersion is a version of the control plane with the generation of the table by then.
-type heardVersion struct {
-	version string
-	gen     uint64
-}
-
-// heard has the newest versions, the oldest first. A table's mu guards it.
-type heard []heardVersion
 
 // newestVersion is the control plane's own version of an update; empty if it has none.
 func (u *Update) newestVersion() string {
@@ -52,26 +44,11 @@ func (t *Table) hearLocked(u *Update) {
 	}
 	if u.Mirror {
 		for _, v := range u.Versions {
-			t.heard.add(CutVersion(v), t.store.Gen())
+			t.heard.Add(CutVersion(v), t.store.Gen())
 		}
 		return
 	}
-	t.heard.add(u.newestVersion(), t.store.Gen())
-}
-
-func (h *heard) add(version string, gen uint64) {
-	if version == "" {
-		return
-	}
-	if n := len(*h); n > 0 && (*h)[n-1].version == version {
-		(*h)[n-1].gen = gen // another part of the same
-		return
-	}
-	if len(*h) == MaxVersions {
-		copy(*h, (*h)[1:])
-		*h = (*h)[:MaxVersions-1]
-	}
-	*h = append(*h, heardVersion{version, gen})
+	t.heard.Add(u.newestVersion(), t.store.Gen())
 }
 
 // VersionReached returns the generation up to which a client needs the content of the table to have
@@ -81,25 +58,15 @@ func (t *Table) VersionReached(version string) (gen uint64, ok bool) {
 	version = CutVersion(version)
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, h := range slices.Backward(t.heard) {
-		if h.version == version {
-			return h.gen, true
-		}
-	}
-	return 0, false
+	return t.heard.Reached(version)
 }
 
 // VersionsSince returns the control plane's versions of the updates after generation from, up to to,
 // the oldest first. The last one may have begun before.
-func (t *Table) VersionsSince(from, to uint64) (versions []string) {
+func (t *Table) VersionsSince(from, to uint64) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, h := range t.heard {
-		if h.gen > from && h.gen <= to {
-			versions = append(versions, h.version)
-		}
-	}
-	return versions
+	return t.heard.Since(from, to)
 }
 
 // VersionAt is the control plane's version of the newest update that a client has which has the content
@@ -107,24 +74,12 @@ func (t *Table) VersionsSince(from, to uint64) (versions []string) {
 func (t *Table) VersionAt(gen uint64) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, h := range slices.Backward(t.heard) {
-		if h.gen <= gen {
-			return h.version
-		}
-	}
-	return ""
+	return t.heard.At(gen)
 }
 
 // NewestVersion is the control plane's version of its newest update; empty if it has none.
 func (t *Table) NewestVersion() string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.heard.newest()
-}
-
-func (h heard) newest() string {
-	if n := len(h); n > 0 {
-		return h[n-1].version
-	}
-	return ""
+	return t.heard.Newest()
 }
