@@ -29,7 +29,7 @@ var layers = map[string][]string{
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause", "relay/transition"},
 	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/events", "relay/redact", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/pause", "upstream/conversation", "upstream/quarantine", "upstream/resume"},
 	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/events", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause"},
-	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/confidence", "relay/cache/demand", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/pool", "relay/cache/recent", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead"},
+	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/cache/absence", "relay/cache/confidence", "relay/cache/demand", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/pool", "relay/cache/recent", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead"},
 	"relay/load":        {"relay/aggregation", "relay/lockorder"},
 	"relay/secure":      {"relay/events"},
 	"relay/events":      {"relay/redact"},
@@ -46,6 +46,7 @@ var layers = map[string][]string{
 	"relay/transition":  {},
 
 	// Pure packages below one that does I/O, or has locks.
+	"relay/cache/absence":    {},
 	"relay/cache/confidence": {"relay/transition"},
 	"relay/cache/demand":     {"relay/cache/guarded", "relay/resource"},
 	"relay/cache/guarded":    {},
@@ -85,11 +86,11 @@ var testKits = []string{"relay/xdstest", "shard/redistest", "relay/transition/tr
 // that would be a way to do the first, and clock the functions that do the last. lockless are those
 // of them that have no locks either: others lock what they are part of.
 var (
-	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/fielddiff", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/recent", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/rollout", "relay/transition"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact", "relay/fielddiff", "relay/migrate", "relay/terms", "relay/yamlpos", "relay/cache/absence", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/recent", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/rollout", "relay/transition"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Sleep", "Tick"}
 
-	lockless = []string{"relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/recent", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/rollout", "relay/transition"}
+	lockless = []string{"relay/cache/absence", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/recent", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "upstream/conversation", "upstream/quarantine", "upstream/resume", "relay/rollout", "relay/transition"}
 	locks    = []string{"sync", "sync/atomic", module + "/relay/lockorder"}
 )
 
@@ -148,7 +149,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
 			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/events, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/pause, and in tests relay/xdstest, shard/redistest, relay/transition/transitiontest, relay/ops/opstest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
-			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/confidence, relay/cache/demand, relay/cache/link, relay/cache/list, relay/cache/notes, relay/cache/pool, relay/cache/recent, relay/cache/removals, relay/cache/table, relay/cache/tierhead"},
+			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource, relay/lockorder, relay/cache/absence, relay/cache/confidence, relay/cache/demand, relay/cache/link, relay/cache/list, relay/cache/notes, relay/cache/pool, relay/cache/recent, relay/cache/removals, relay/cache/table, relay/cache/tierhead"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
 			"relay/admin/a.go imports xdsrelay/relay: nothing below the node imports it"},
 		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,

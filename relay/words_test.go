@@ -17,7 +17,7 @@ import (
 var inPlainWords = []string{
 	"fanout", "fanout/authz", "fanout/bodycache", "fanout/conn", "fanout/conversation", "fanout/limit", "fanout/ready", "fanout/rest", "fanout/sharedgzip",
 	"relay/tier", "upstream", "upstream/conversation", "upstream/quarantine",
-	"relay/cache", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/pool", "relay/cache/recent", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "relay/resource", "relay/resource/jsontypes", "relay/resource/v2types", "relay/rollout", "relay/hooks", "relay/transition", "relay/transition/transitiontest", "relay/yamlpos", "relay/pause", "relay/xdsclient", "relay/xdsget",
+	"relay/cache", "relay/cache/absence", "relay/cache/confidence", "relay/cache/demand", "relay/cache/guarded", "relay/cache/link", "relay/cache/list", "relay/cache/notes", "relay/cache/pool", "relay/cache/recent", "relay/cache/removals", "relay/cache/table", "relay/cache/tierhead", "relay/resource", "relay/resource/jsontypes", "relay/resource/v2types", "relay/rollout", "relay/hooks", "relay/transition", "relay/transition/transitiontest", "relay/yamlpos", "relay/pause", "relay/xdsclient", "relay/xdsget",
 	"shard", "shard/store", "shard/lease", "shard/head", "shard/lastgood", "shard/ledger", "shard/redistest", "shard/redistest/standin",
 }
 

@@ -62,7 +62,9 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	for _, spelled := range u.Removed {
 		change.remove(spelled)
 	}
-	t.assumeLocked(by, assumed)
+	for _, spelled := range assumed {
+		stream.names.Assume(resource.Canonical(spelled))
+	}
 	for _, a := range u.Errors {
 		stays := change.refuse(a)
 		ignored = ignored || stays
@@ -156,7 +158,7 @@ func (t *Table) missingLocked(by int, u Update) (missing []string) {
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	stream := &t.streams[by]
 	t.effectLocked(by, stream.confidence.Answered(), woken)
-	stream.assumed = nil
+	stream.names.AnswerAll()
 	if !t.demand.Answer(by, t.group.cache.step) { // see forgetAnswered
 		return
 	}
@@ -180,7 +182,7 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 // woken may be nil if the transition wakes no clients.
 func (t *Table) effectLocked(by int, e confidence.Effect, woken map[*Subscription]struct{}) {
 	if e&confidence.Forget != 0 {
-		t.streams[by].absent = nil
+		t.streams[by].names.EndSilences()
 	}
 	if e&confidence.Wake != 0 {
 		for _, s := range t.subs {

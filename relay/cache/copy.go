@@ -69,8 +69,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 	if !u.held { // else the control plane may have removed it since
 		t.streams[u.by].guard.Release(res.Key)
 	}
-	delete(t.streams[u.by].removed, res.Key)
-	delete(t.streams[u.by].assumed, res.Key)
+	t.streams[u.by].names.Arrived(res.Key)
 	mine := table.Copy{Stream: u.by, Version: res.Version, Res: res}
 	e := u.entryOf(res)
 	gen, had := t.store.Gen(), e.TTL()
@@ -189,7 +188,7 @@ func (u *updateTxn) leave(e *table.Entry, last table.State) {
 // remove records that the stream's control plane has no resource of a name.
 func (u *updateTxn) remove(spelled string) {
 	t, name := u.table, resource.Canonical(spelled)
-	delete(t.streams[u.by].assumed, name)
+	t.streams[u.by].names.Answer(name)
 	if t.streams[u.by].guard.Has(name) || u.gate != nil && u.holdBack(name, nil) {
 		return
 	}

@@ -37,7 +37,8 @@
 // is missing does not count as removed. Package confidence decides that for each type and stream.
 // Package link has the state of each stream: where it leads, and whether it confirms anything. Package
 // tierhead compares the content with what the tier agrees is the newest, package removals has what
-// the removal guard holds back, and package gate what is held back while a key is frozen or undone.
+// the removal guard holds back, package gate what is held back while a key is frozen or undone, package
+// absence what a stream knows of names without a resource, and package recent the newest updates.
 //
 // # The way of an update
 //

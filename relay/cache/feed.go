@@ -289,7 +289,7 @@ func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 // uncertain, and the control plane has not been asked since, or may still answer.
 func (t *Table) wasAbsentLocked(stream int, name string) bool {
 	l := &t.streams[stream]
-	if _, is := l.absent[name]; is || !l.confidence.Unconfirmed() {
+	if l.names.IsSilent(name) || !l.confidence.Unconfirmed() {
 		return false
 	}
 	return !t.store.Exists(name) && !t.failedLocked(name)

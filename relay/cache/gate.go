@@ -107,9 +107,9 @@ func (u *updateTxn) holdBack(name string, sent *resource.Resource) bool {
 	u.gate.Hold(name, sent, stable)
 	if sent != nil {
 		stream.guard.Release(name)
-		delete(stream.removed, name)
+		stream.names.Return(name)
 	}
-	delete(stream.assumed, name)
+	stream.names.Answer(name)
 	return true
 }
 

@@ -54,7 +54,7 @@ func (t *Table) endInterestLocked(w *interest, name string) {
 	t.unbookLocked(w, name)
 	t.demand.End(w, name)
 	if w.Stream() != Nobody {
-		delete(t.streams[w.Stream()].absent, name)
+		t.streams[w.Stream()].names.EndSilence(name)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"xdsrelay/relay/cache/absence"
 	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/cache/demand"
 	"xdsrelay/relay/cache/removals"
@@ -76,23 +77,17 @@ type typeStreamState struct {
 	confidence   confidence.Confidence // whether its content may be old; see effectLocked
 	mirroredAsOf time.Time             // Update.AsOf of the last answer
 	claims       uint64                // see Feed.Claims
-	// overtaken has the names that the owner has sent while the rest of the content may be old, and as
-	// of when: what other nodes had of them until then is older. See overtaken.go.
-	overtaken map[string]time.Time
-	// absent holds canonical names that do not exist: the control plane was silent when it was
-	// asked for them while the content was unconfirmed; nil otherwise.
-	absent map[string]struct{}
-	// assumed are canonical names that count as absent without an answer; see assumed.go.
-	assumed map[string]struct{}
+	// names is what it knows of names without a resource; see assumed.go, removed.go, overtaken.go and
+	// noteAbsentLocked.
+	names absence.Names
 
-	guard    removals.Hold        // removals of its copies that are held back (K16)
-	removed  map[string]time.Time // when resources were removed, by canonical name; see noteRemovedLocked
-	unjudged time.Time            // when the first complete set arrived, if nothing could be compared with it
-	source   string               // the control_plane.identifier (K7)
-	speaker  speaker              // the sender of that
-	versions                      // of what clients see
-	gate     *streamGate          // nil: open
-	order    []*table.Entry       // of the last full state; see ordering
+	guard    removals.Hold  // removals of its copies that are held back (K16)
+	unjudged time.Time      // when the first complete set arrived, if nothing could be compared with it
+	source   string         // the control_plane.identifier (K7)
+	speaker  speaker        // the sender of that
+	versions                // of what clients see
+	gate     *streamGate    // nil: open
+	order    []*table.Entry // of the last full state; see ordering
 }
 
 // speaker is the sender of answers: a server of the control plane, or a node that passes on what

@@ -17,7 +17,7 @@ import (
 func (t *Table) overtakenLocked(by int, u *Update, began time.Time) {
 	stream := &t.streams[by]
 	if !u.Partial {
-		stream.overtaken = nil
+		stream.names.CaughtUp()
 		return
 	}
 	if !u.Mirror || !stream.confidence.Missed() {
@@ -27,28 +27,16 @@ func (t *Table) overtakenLocked(by int, u *Update, began time.Time) {
 	if t.group.unreachable(1 << by) {
 		asOf = u.AsOf // the owner does not reach the control plane either
 	}
-	note := func(name string) {
-		if stream.overtaken == nil {
-			stream.overtaken = make(map[string]time.Time)
-		}
-		stream.overtaken[name] = asOf
-	}
 	for _, r := range u.Resources {
-		note(r.Key)
+		stream.names.Overtake(r.Key, asOf)
 	}
 	for _, a := range u.Errors {
-		note(resource.Canonical(a.Name))
+		stream.names.Overtake(resource.Canonical(a.Name), asOf)
 	}
 	for _, spelled := range u.Removed {
 		name := resource.Canonical(spelled)
-		if _, assumed := stream.assumed[name]; !assumed && !stream.guard.Has(name) {
-			note(name)
+		if !stream.names.IsAssumed(name) && !stream.guard.Has(name) {
+			stream.names.Overtake(name, asOf)
 		}
 	}
-}
-
-// overtakes reports whether the owner has sent a name since other nodes had content as of a time.
-func (l *typeStreamState) overtakes(name string, asOf time.Time) bool {
-	sent, ok := l.overtaken[name]
-	return ok && !asOf.After(sent)
 }

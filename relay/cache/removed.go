@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"xdsrelay/relay/cache/absence"
 	"xdsrelay/relay/cache/removals"
 )
 
@@ -20,14 +21,9 @@ func (t *Table) remembersRemoved() bool { return t.Type.FullState && t.group.cac
 // node, or of the owner, does not hold that back, or not any longer. The record ends when the
 // resource is back, and with its tombstone.
 func (t *Table) noteRemovedLocked(by int, name string) {
-	if !t.remembersRemoved() {
-		return
+	if t.remembersRemoved() {
+		t.streams[by].names.Remove(name, time.Now())
 	}
-	stream := &t.streams[by]
-	if stream.removed == nil {
-		stream.removed = make(map[string]time.Time)
-	}
-	stream.removed[name] = time.Now()
 }
 
 // HeldBack returns the canonical names, by type URL, whose removals the guard holds back on the
@@ -57,9 +53,9 @@ func (g *Group) HeldBack(stream string) map[string][]string {
 // were back.
 func (f *Feed) Removed(names map[string][]string) map[string][]string {
 	all := make(map[string][]string)
-	f.eachRemoved(func(t *Table, removed func(name string) bool) {
+	f.eachRemoved(func(t *Table, removed *absence.Names, since time.Time) {
 		for _, name := range names[t.Type.URL] {
-			if removed(name) {
+			if removed.RemovedSince(name, since) {
 				all[t.Type.URL] = append(all[t.Type.URL], name)
 			}
 		}
@@ -69,19 +65,13 @@ func (f *Feed) Removed(names map[string][]string) map[string][]string {
 
 // HasRemoved reports whether Removed may return anything.
 func (f *Feed) HasRemoved() (has bool) {
-	f.eachRemoved(func(t *Table, removed func(name string) bool) {
-		for name := range t.streams[f.stream].removed {
-			if has = has || removed(name); has {
-				return
-			}
-		}
-	})
+	f.eachRemoved(func(_ *Table, removed *absence.Names, since time.Time) { has = has || removed.HasRemovedSince(since) })
 	return has
 }
 
-// eachRemoved calls look for each table, with its mu held, and with a function that reports whether
-// a name counts as removed.
-func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) {
+// eachRemoved calls look for each table, with its mu held, with what was removed, and since when that
+// counts.
+func (f *Feed) eachRemoved(look func(t *Table, removed *absence.Names, since time.Time)) {
 	resumed, ok := f.group.knowsSince(f.stream)
 	if !ok {
 		return
@@ -89,10 +79,7 @@ func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) 
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
 		if stream := &t.streams[f.stream]; !stream.confidence.Missed() {
-			look(t, func(name string) bool {
-				at, is := stream.removed[name]
-				return is && !at.Before(resumed) // the first answer may be in the same moment
-			})
+			look(t, &stream.names, resumed) // the first answer may be in the same moment
 		}
 		t.mu.RUnlock()
 	}

@@ -330,7 +330,7 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
 		key := one.Resource.Key
 		there[key] = struct{}{}
 		e := t.store.Get(key)
-		if stream.overtakes(key, r.snapshot.AsOf) {
+		if stream.names.Overtakes(key, r.snapshot.AsOf) {
 			continue
 		}
 		if whole && (e == nil || e.Res == nil) {
@@ -358,13 +358,13 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
 	}
 	if whole {
 		for key, e := range t.store.Entries() {
-			if _, is := there[key]; !is && e.CopyFrom(by) != nil && !stream.overtakes(key, r.snapshot.AsOf) {
+			if _, is := there[key]; !is && e.CopyFrom(by) != nil && !stream.names.Overtakes(key, r.snapshot.AsOf) {
 				u.drop(e)
 			}
 		}
 	}
 	for _, name := range r.snapshot.Absent {
-		if e := t.store.Get(name); e != nil && !stream.overtakes(name, r.snapshot.AsOf) {
+		if e := t.store.Get(name); e != nil && !stream.names.Overtakes(name, r.snapshot.AsOf) {
 			u.drop(e)
 		}
 	}

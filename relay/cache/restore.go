@@ -270,7 +270,7 @@ func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resourc
 	if e := t.store.Get(res.Key); e != nil && e.CopyFrom(stream) != nil || !t.mayHoldLocked(stream, res) {
 		return
 	}
-	if t.streams[stream].overtakes(res.Key, r.snapshot.AsOf) {
+	if t.streams[stream].names.Overtakes(res.Key, r.snapshot.AsOf) {
 		return // the owner has sent since that it does not exist
 	}
 	u := updateTxn{table: t, by: stream, first: t.store.Gen() + 1, woken: t.woken}
@@ -404,7 +404,7 @@ func (f *Feed) Settled(typ *resource.Type) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	stream := &t.streams[f.stream]
-	open := t.demand.Stream(f.stream).Unanswered() + len(stream.assumed)
+	open := t.demand.Stream(f.stream).Unanswered() + stream.names.Assumed()
 	if t.demand.Wildcard().Demanded() && t.demand.Wildcard().Stream() == f.stream && !t.demand.Answered(t.demand.Wildcard()) {
 		open++
 	}

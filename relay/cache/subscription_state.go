@@ -386,10 +386,8 @@ func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
 	if t.isAssumedLocked(name) {
 		return true
 	}
-	if w := t.demand.Get(name); w != nil && w.Stream() != Nobody && !s.key.wildcard {
-		if _, is := t.streams[w.Stream()].absent[name]; is {
-			return false
-		}
+	if w := t.demand.Get(name); w != nil && w.Stream() != Nobody && !s.key.wildcard && t.streams[w.Stream()].names.IsSilent(name) {
+		return false
 	}
 	return t.doubtsLocked(s)
 }
@@ -402,11 +400,8 @@ func (t *Table) noteAbsentLocked(by int, names []string) {
 	if len(names) == 0 || !stream.confidence.Unconfirmed() {
 		return
 	}
-	if stream.absent == nil {
-		stream.absent = make(map[string]struct{})
-	}
 	for _, n := range names {
-		stream.absent[resource.Canonical(n)] = struct{}{}
+		stream.names.Silence(resource.Canonical(n))
 	}
 	for _, s := range t.subs {
 		t.woken[s] = struct{}{}

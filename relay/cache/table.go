@@ -233,8 +233,7 @@ func (t *Table) forgetEntryLocked(e *table.Entry) {
 // it may return without a notice.
 func (t *Table) forgottenLocked(name string) {
 	for i := range t.streams {
-		delete(t.streams[i].removed, name)
-		delete(t.streams[i].assumed, name)
+		t.streams[i].names.Forget(name)
 	}
 }
 
