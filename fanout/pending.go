@@ -66,8 +66,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 // viewOf returns the subscription's view of its table, in the form that a conversation needs.
 func (s *stream) viewOf(ts *typeState, h *cache.SubscriptionState) conversation.View {
 	return conversation.View{
-		Noted: s.noted(*h), Subscribed: !h.IsEmpty(), Wildcard: h.HasWildcard(), Known: h.Answer == cache.Answered,
-		Unreachable: h.Answer == cache.OutOfReach, Restoring: h.Held, Whole: !s.delta && ts.table.Type.FullState, ClaimsVersion: ts.claimsVersion(),
+		Noted: s.noted(*h), Subscribed: !h.IsEmpty(), Wildcard: h.HasWildcard(), Answer: h.Answer,
+		Restoring: h.Held, Whole: !s.delta && ts.table.Type.FullState, ClaimsVersion: ts.claimsVersion(),
 	}
 }
 

@@ -81,9 +81,10 @@ type View struct {
 	Noted uint64
 	// Subscribed says that it has names or the wildcard, and Wildcard that it has that.
 	Subscribed, Wildcard bool
-	// Known says that the control plane has answered for all of it, Unreachable that one that has
-	// not is out of reach, and Restoring that nothing should be sent yet.
-	Known, Unreachable, Restoring bool
+	// Answer is what the control planes have answered for it, and Restoring says that nothing should
+	// be sent yet.
+	Answer    cache.AnswerState
+	Restoring bool
 	// Whole says that every response has the full state: SotW listeners and clusters.
 	Whole bool
 	// ClaimsVersion says that the client has named a version that it holds, which is not compared yet.
@@ -97,7 +98,7 @@ type View struct {
 }
 
 func (v *View) unknown() Reason {
-	if v.Unreachable {
+	if v.Answer == cache.OutOfReach {
 		return OriginUnreachable
 	}
 	return Unknown
@@ -110,7 +111,7 @@ func (c *Conversation) MayAnswer(v *View) Reason {
 		return NotSubscribed
 	case v.Restoring:
 		return Restoring
-	case v.Known || !v.Whole:
+	case v.Answer == cache.Answered || !v.Whole:
 		return NothingNew
 	case c.Has(Switched): // K13: the client holds something already
 		return v.unknown()
@@ -143,7 +144,7 @@ func (c *Conversation) NeedsOrder(v *View) bool { return c.IsHeld() && c.Lags() 
 // that the client asks for or must get again (B18, E3, E7), notes, what follows a NACK (B16), further
 // parts (B40), removals that have waited for other types (E5), and what other types wait for.
 func (c *Conversation) MayPace(v *View) bool {
-	return v.News && v.Known && v.Noted <= c.Sent.Noted && c.Sent.Gen > 0 && !c.Unanswered() && c.Verdict == Clean && !c.More &&
+	return v.News && v.Answer == cache.Answered && v.Noted <= c.Sent.Noted && c.Sent.Gen > 0 && !c.Unanswered() && c.Verdict == Clean && !c.More &&
 		c.Force == nil && c.Resend == nil && c.OnDemand == nil && !c.Lags() && !c.Has(FirstAnswerDue|Switched|Awaited)
 }
 
@@ -155,7 +156,7 @@ func (c *Conversation) Next(v *View) Decision {
 	case !news && v.Noted <= c.Sent.Noted && c.IsHeld(): // B31
 		return Decision{Why: HeldAfterNack}
 	case !news && v.Noted <= c.Sent.Noted && !c.Lags() && !c.Has(FirstAnswerDue):
-		if !v.Known {
+		if v.Answer != cache.Answered {
 			return Decision{Why: v.unknown()}
 		}
 		return Decision{}
@@ -189,17 +190,17 @@ func (c *Conversation) Judge(v *View, a *Answer) Decision {
 	switch {
 	case a.Local && a.Silent: // the stream is ended instead (K15)
 		return Decision{Why: OriginUnreachable}
-	case v.Whole && c.Nonce == 0 && !v.Known && a.NoResources:
+	case v.Whole && c.Nonce == 0 && v.Answer != cache.Answered && a.NoResources:
 		return Decision{Why: v.unknown()} // K13: that some names do not exist says nothing of the others
 	case !a.Empty:
 		return Decision{Act: Send}
 	case a.More:
 		return Decision{Act: SkipAndAsk}
-	case c.Has(FirstAnswerDue) && v.Known && !a.Withholds: // B24
+	case c.Has(FirstAnswerDue) && v.Answer == cache.Answered && !a.Withholds: // B24
 		return Decision{Act: SendEmpty}
 	case a.Ordered:
 		return Decision{Skip, Ordered}
-	case !v.Known:
+	case v.Answer != cache.Answered:
 		return Decision{Skip, v.unknown()}
 	}
 	return Decision{Act: Skip}

@@ -26,11 +26,11 @@ func TestNext(t *testing.T) {
 		return c
 	}
 	idle, awaiting, held := State{Phase: Idle}, State{Phase: Awaiting}, State{Phase: Idle, Verdict: Held}
-	same := View{Noted: 5, Subscribed: true, Known: true}
+	same := View{Noted: 5, Subscribed: true, Answer: cache.Answered}
 	newer, noted, unknown, waits := same, same, same, same
-	newer.News, noted.Noted, unknown.Known, waits.RemovalsWait = true, 6, false, true
+	newer.News, noted.Noted, unknown.Answer, waits.RemovalsWait = true, 6, cache.Awaited, true
 	lost := unknown
-	lost.Unreachable = true
+	lost.Answer = cache.OutOfReach
 	paced := newer
 	paced.Paced = true
 	for name, tc := range map[string]struct {
@@ -80,7 +80,7 @@ func TestMayPace(t *testing.T) {
 		"a change after a version was proven": {func(c *Conversation, _ *View) { c.State, c.Nonce, c.marks = State{}, 0, Proven }, true},
 		"nothing":                             {func(_ *Conversation, v *View) { v.News = false }, false},
 		"a first state":                       {func(c *Conversation, _ *View) { *c = Conversation{Sent: cache.Start, Acked: cache.Start} }, false},
-		"an answer to come":                   {func(_ *Conversation, v *View) { v.Known = false }, false},
+		"an answer to come":                   {func(_ *Conversation, v *View) { v.Answer = cache.Awaited }, false},
 		"a note":                              {func(_ *Conversation, v *View) { v.Noted = 6 }, false},
 		"an ACK to come":                      {func(c *Conversation, _ *View) { c.Phase = Awaiting }, false},
 		"an ACK that never came, B12":         {func(c *Conversation, _ *View) { c.Phase = Expired }, false},
@@ -95,7 +95,7 @@ func TestMayPace(t *testing.T) {
 		"another table, K17":                  {func(c *Conversation, _ *View) { c.marks = Switched }, false},
 		"changes that others wait for, E2":    {func(c *Conversation, _ *View) { c.marks = Awaited }, false},
 	} {
-		c, v := at(idle, 0), View{News: true, Noted: 5, Subscribed: true, Known: true}
+		c, v := at(idle, 0), View{News: true, Noted: 5, Subscribed: true, Answer: cache.Answered}
 		if tc.change(c, &v); c.MayPace(&v) != tc.want {
 			t.Errorf("%s: %t, expected %t", name, !tc.want, tc.want)
 		}
@@ -129,14 +129,14 @@ func TestMayAnswer(t *testing.T) {
 		v     View
 		want  Reason
 	}{
-		"no names":                       {1, 0, View{Known: true}, NotSubscribed},
-		"known":                          {0, 0, View{Subscribed: true, Known: true, Whole: true}, NothingNew},
-		"stored and not confirmed":       {0, 0, View{Subscribed: true, Known: true, Restoring: true}, Restoring},
+		"no names":                       {1, 0, View{Answer: cache.Answered}, NotSubscribed},
+		"known":                          {0, 0, View{Subscribed: true, Answer: cache.Answered, Whole: true}, NothingNew},
+		"stored and not confirmed":       {0, 0, View{Subscribed: true, Answer: cache.Answered, Restoring: true}, Restoring},
 		"a part of a first full state":   {0, 0, View{Subscribed: true, Wildcard: true, Whole: true}, Unknown},
 		"some of the names":              {0, 0, View{Subscribed: true, Whole: true}, NothingNew},
 		"some of the names, and a claim": {0, 0, View{Subscribed: true, Whole: true, ClaimsVersion: true}, Unknown},
 		"a part of a full state":         {1, 0, View{Subscribed: true, Wildcard: true, Whole: true}, NothingNew},
-		"another table":                  {1, Switched, View{Subscribed: true, Whole: true, Unreachable: true}, OriginUnreachable},
+		"another table":                  {1, Switched, View{Subscribed: true, Whole: true, Answer: cache.OutOfReach}, OriginUnreachable},
 		"another table, delta":           {1, Switched, View{Subscribed: true}, NothingNew},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,11 +162,11 @@ func TestJudge(t *testing.T) {
 		"only that nobody can be asked":   {0, 0, View{}, Answer{Local: true, Silent: true}, Decision{Why: OriginUnreachable}},
 		"the same on a stream with more":  {1, 0, View{}, Answer{Local: true}, Decision{Act: Send}},
 		"absent names of a full state":    {0, 0, View{Whole: true}, Answer{NoResources: true}, Decision{Why: Unknown}},
-		"a part that SotW has no form of": {1, 0, View{Known: true}, Answer{Empty: true, More: true}, Decision{Act: SkipAndAsk}},
-		"an empty wildcard":               {1, FirstAnswerDue, View{Known: true}, Answer{Empty: true}, Decision{Act: SendEmpty}},
+		"a part that SotW has no form of": {1, 0, View{Answer: cache.Answered}, Answer{Empty: true, More: true}, Decision{Act: SkipAndAsk}},
+		"an empty wildcard":               {1, FirstAnswerDue, View{Answer: cache.Answered}, Answer{Empty: true}, Decision{Act: SendEmpty}},
 		"an unknown wildcard":             {1, FirstAnswerDue, View{}, Answer{Empty: true}, Decision{Skip, Unknown}},
-		"removals held back from a node":  {1, FirstAnswerDue, View{Known: true}, Answer{Empty: true, Withholds: true, Ordered: true}, Decision{Skip, Ordered}},
-		"nothing":                         {1, 0, View{Known: true}, Answer{Empty: true}, Decision{Act: Skip}},
+		"removals held back from a node":  {1, FirstAnswerDue, View{Answer: cache.Answered}, Answer{Empty: true, Withholds: true, Ordered: true}, Decision{Skip, Ordered}},
+		"nothing":                         {1, 0, View{Answer: cache.Answered}, Answer{Empty: true}, Decision{Act: Skip}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := at(State{Phase: Idle}, tc.marks)
