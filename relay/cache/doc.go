@@ -94,8 +94,8 @@
 //	                     names: names_size.go, names_fair.go
 //	upstream streams     origin_stream.go, feed.go, feeds.go, apply.go, claims.go, fresh.go
 //	other nodes          needs.go, first.go, late.go
-//	answers to clients   subscription_state.go, query.go, changes.go, pick.go, pick_notes.go, part.go, names.go, arrived.go,
-//	                     content.go, unreachable.go
+//	answers to clients   subscription_state.go, reconcile.go, query.go, changes.go, pick.go, pick_notes.go, part.go,
+//	                     names.go, arrived.go, content.go, unreachable.go
 //	errors and TTLs      resource_error.go, errored.go, ttl.go
 //	freeze and undo      account.go, gate.go, freeze.go, undo.go
 //	candidates           view.go, verdict.go
