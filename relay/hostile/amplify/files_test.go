@@ -59,6 +59,10 @@ var fileFields = map[string]string{
 	"Redis.sentinel_password_file":       `tier: {redis: {url: "redis://127.0.0.1:1", mode: sentinel, master_name: m, sentinel_password_file: {file}}, peer: {address: "127.0.0.1:0"}}`,
 	"Peer.token_file":                    `tier: {nodes: [a=127.0.0.1:1, b=127.0.0.1:2], peer: {address: "127.0.0.1:0", advertise_address: "127.0.0.1:1", token_file: {file}}}`,
 	"LastKnownGood.encryption_keys_file": `last_known_good: {store: directory, directory: {dir}/kept, encryption_keys_file: {file}}`,
+	"RolloutTLS.cert_file":               `rollout: {tls: {cert_file: {file}, key_file: {dir}/key.pem}, policies: [{name: a, checks: [{name: c, webhook: "https://127.0.0.1:1/"}]}]}`,
+	"RolloutTLS.key_file":                `rollout: {tls: {cert_file: {dir}/cert.pem, key_file: {file}}, policies: [{name: a, checks: [{name: c, webhook: "https://127.0.0.1:1/"}]}]}`,
+	"RolloutTLS.ca_file":                 `rollout: {tls: {ca_file: {file}}, policies: [{name: a, checks: [{name: c, webhook: "https://127.0.0.1:1/"}]}]}`,
+	"RolloutCheck.token_file":            `rollout: {policies: [{name: a, checks: [{name: c, webhook: "https://127.0.0.1:1/", token_file: {file}}]}]}`,
 	// These have rows of their own: see fileRows.
 	"Upstream.directory": "", "LastKnownGood.directory": "", // see shelf
 	"Upstream.watched_directory": "", // of which nothing is read
