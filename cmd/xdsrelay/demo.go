@@ -76,8 +76,7 @@ func (a *app) demoTier(cmd *cobra.Command, nodes, clients int) error {
 	if err := onlyFlags(cmd, "nodes", "clients"); err != nil {
 		return err
 	}
-	switch {
-	case nodes < 2 || nodes > demo.MostNodes:
+	if nodes < 2 || nodes > demo.MostNodes {
 		return usageError{fmt.Errorf("--nodes: got %d, expected 2 to %d", nodes, demo.MostNodes)}
 	}
 	program, err := os.Executable()

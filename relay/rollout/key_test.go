@@ -367,3 +367,26 @@ func TestNoClients(t *testing.T) {
 	r.sleep(time.Second)
 	r.is(t, "Scouting Bake", 1, 0)
 }
+
+// TestRefillsPause: if the canaries that were chosen in place of others are not there either, others are not
+// chosen at once, but after a pause.
+func TestRefillsPause(t *testing.T) {
+	r := newRig(Preset(Standard), 100)
+	r.send(1)
+	r.sleep(time.Second)
+	r.is(t, "Stepping Bake", 3, 0)
+	v := View{Eligible: 50, Verdict: Verdict{Outcome: NotEnough}}
+	now := r.now.Add(refillPause)
+	if d := r.Next(&v, now); d.Act != Refill {
+		t.Fatalf("without canaries: %+v", d)
+	}
+	if !r.Refilled(RosterOf(r.clients[7].hash), Roster{}, now) {
+		t.Fatal("not refilled")
+	}
+	if d := r.Next(&v, now); d.Act != Wait || d.Why != ForClients || d.At != now.Add(refillPause) {
+		t.Errorf("at once after that: %+v", d)
+	}
+	if d := r.Next(&v, now.Add(refillPause)); d.Act != Refill {
+		t.Errorf("after the pause: %+v", d)
+	}
+}

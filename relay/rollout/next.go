@@ -170,6 +170,8 @@ func (k *Key) choosesNext() bool {
 // nextVerdict decides whether a bake passes.
 func (k *Key) nextVerdict(v *View, now time.Time) Decision {
 	switch {
+	case k.IsUnderWay() && v.Present == 0 && v.Eligible > 0 && now.Before(k.Run.Stepped.Add(refillPause)):
+		return Decision{Why: ForClients, At: k.Run.Stepped.Add(refillPause)}
 	case k.IsUnderWay() && v.Present == 0 && v.Eligible > 0:
 		return Decision{Act: Refill}
 	case k.IsUnderWay() && v.Present == 0:
@@ -181,6 +183,10 @@ func (k *Key) nextVerdict(v *View, now time.Time) Decision {
 	}
 	return Decision{Act: Pass}
 }
+
+// refillPause is the time between a step and other canaries for it: the clients that are chosen may have left
+// by then, so that these are chosen again and again.
+const refillPause = time.Second
 
 // noClients decides what to do if no client may get the revision: if all of them are quarantined, it has
 // failed, since nobody is left to show that it is good.

@@ -285,7 +285,7 @@ func (k *key) shownTo(node string) Shown {
 		}
 		s.Round, s.Canaries, s.Control, s.Lost = k.arms.shownArms()
 		s.IDs = len(k.state.Run.Policy.Checks) > 0
-		s.People = k.elsewhere[node].counted != k.state.Run.Revision || k.state.Need != rollout.Bake
+		s.People = k.elsewhere[node].counted != k.state.Run.Revision || k.state.Need != rollout.Bake || k.counts.Canary.Present == 0
 	case k.state.Phase == rollout.Proving:
 		s.As, s.Revision, s.Round = AsPromoted, k.state.Stable.String(), k.arms.rounds()
 		s.IDs = len(k.state.Run.Policy.Checks) > 0

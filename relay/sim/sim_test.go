@@ -54,9 +54,6 @@ func TestSim(t *testing.T) {
 	for seed := uint64(1); seed <= seeds; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { report(t, cfg, Draw(seed)) })
 	}
-	for seed := uint64(1); seed <= (seeds+3)/4; seed++ {
-		t.Run(fmt.Sprintf("staged seed=%d", seed), func(t *testing.T) { report(t, cfg, DrawStaged(seed)) })
-	}
 	found, err := filepath.Glob(filepath.Join("testdata", "found", "*.plan"))
 	if err != nil || len(found) == 0 {
 		t.Fatalf("plans that found a defect: %v (%v)", found, err)

@@ -37,6 +37,7 @@ var openers = map[string]string{
 	"relay/demo.read":             demoFiles,
 	"relay/demo.readFile":         demoFiles,
 	"relay/demo.readLevel":        demoFiles,
+	"relay/demo.write":            demoFiles,
 	"relay/admin.uiFile":          "(files that are part of the program)",
 }
 
