@@ -63,7 +63,7 @@ test: redis ## run the tests
 	at_a_time=$$((2 * $$(getconf _NPROCESSORS_ONLN))) && \
 	$(GO) $(TEST) -p $$at_a_time -parallel $$at_a_time -timeout $(TIMEOUT) $(PACKAGES)
 
-# Each package has one processor, and three run at a time, since many wait. With more processors, Go 1.26 can crash
+# Each package has one processor, and two run at a time. With more, Go 1.26 can crash
 # in the race detector: goroutines of a synctest bubble that set a timer which is due
 # at once run it themselves, and all in the one race context of the bubble. The robustness
 # suite has no bubbles, and what it looks at are processes without the detector, so it is
@@ -71,7 +71,7 @@ test: redis ## run the tests
 # left out.
 race: export CGO_ENABLED := 1
 race: redis ## run the tests under the race detector
-	$(GO) $(TEST) -race -p 3 -timeout $(TIMEOUT) -exec 'env GOMAXPROCS=1' $$($(GO) list $(PACKAGES) | grep -v -e '/relay/robust$$' -e '/relay/hostile/amplify$$')
+	$(GO) $(TEST) -race -p 2 -timeout 30m -exec 'env GOMAXPROCS=1' $$($(GO) list $(PACKAGES) | grep -v -e '/relay/robust$$' -e '/relay/hostile/amplify$$')
 	$(GO) $(TEST) -race -short -timeout $(TIMEOUT) ./relay/robust
 
 bench: ## run the Go benchmarks, or those that BENCH=regexp names
