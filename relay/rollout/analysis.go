@@ -115,8 +115,8 @@ const (
 	errorDeviations = 3.090232306167813
 )
 
-// AllQuarantined is the verdict if all clients that could get the revision were lost with it.
-func AllQuarantined(clients int) Verdict {
+// allQuarantined is the verdict if all clients that could get the revision were lost with it.
+func allQuarantined(clients int) Verdict {
 	return Verdict{Fails, []Finding{{LostSignal, Fails, "", fmt.Sprintf("all clients that could get it were lost with it: %d", clients)}}}
 }
 

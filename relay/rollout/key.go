@@ -273,7 +273,10 @@ func (k *Key) Cut(d Digest, now time.Time) (is Event, effect Effect, ok bool) {
 		k.Restarts = 0
 	}
 	effect = k.apply(Cut, now)
-	k.Run, k.Lost = Run{Policy: k.policy, Revision: d}, Roster{}
+	if d != k.Run.Revision { // else it was withdrawn, and is back
+		k.Lost = Roster{}
+	}
+	k.Run = Run{Policy: k.policy, Revision: d}
 	if k.policy.Newer == AfterThis || k.Restarts >= MaxRestarts || k.Restarts > 0 && now.Sub(k.Superseded) >= MaxStale {
 		k.Run.Pace, k.Restarts = Train, 0
 	}

@@ -390,3 +390,21 @@ func TestRefillsPause(t *testing.T) {
 		t.Errorf("after the pause: %+v", d)
 	}
 }
+
+// TestLostStayLost: a client that was lost with a revision does not get it again when the control plane has
+// withdrawn it, and sends it once more.
+func TestLostStayLost(t *testing.T) {
+	r := newRig(Preset(Standard), 100)
+	r.send(4)
+	r.view.Verdict.Outcome = NotEnough
+	r.sleep(time.Second)
+	lost := r.Run.Canaries.Hashes[0]
+	r.LostCanary(lost)
+	r.send(0)
+	r.is(t, "Idle", 0, 0)
+	r.send(4)
+	r.sleep(time.Second)
+	if r.State.String() != "Scouting Bake" || r.Run.Canaries.Has(lost) {
+		t.Errorf("%v, and the canaries have a client that was lost: %v", r.State, r.Run.Canaries.Has(lost))
+	}
+}

@@ -92,7 +92,7 @@ type View struct {
 	// quarantined, and Present how many canaries are connected. Affected clients are those whose
 	// subscription sees a changed name.
 	Eligible, Quarantined, Present int
-	// Verdict is what [Judge] says.
+	// Verdict is what [Judge] says. [Key.Next] replaces it if that is not why the revision fails.
 	Verdict Verdict
 }
 
@@ -189,9 +189,10 @@ func (k *Key) nextVerdict(v *View, now time.Time) Decision {
 const refillPause = time.Second
 
 // noClients decides what to do if no client may get the revision: if all of them are quarantined, it has
-// failed, since nobody is left to show that it is good.
+// failed, since nobody is left to show that it is good. The verdict becomes that.
 func (v *View) noClients() Decision {
 	if v.Quarantined > 0 {
+		v.Verdict = allQuarantined(v.Quarantined)
 		return Decision{Act: Fail}
 	}
 	return Decision{Why: ForClients}

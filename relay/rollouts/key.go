@@ -322,10 +322,7 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 		}
 		k.carry(effect, now)
 	case rollout.Fail:
-		if v.Verdict.Outcome != rollout.Fails {
-			v.Verdict = rollout.AllQuarantined(v.Quarantined)
-			k.verdict = v.Verdict
-		}
+		k.verdict = v.Verdict
 		k.arms.brake()
 		complain := k.complaint(&v.Verdict)
 		effect := k.state.Failed(v.Verdict, now)

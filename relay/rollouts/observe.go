@@ -1,7 +1,6 @@
 package rollouts
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -190,34 +189,23 @@ func (o *observation) view(now time.Time) rollout.View {
 		o.count(now)
 		v.Present, v.Verdict = o.counts.Canary.Present, o.verdict
 	}
-	if o.state.Need == rollout.Write || o.state.IsUnderWay() && o.state.Need == rollout.Bake && v.Present == 0 {
+	switch need := o.state.Need; {
+	case need == rollout.Tokens, need == rollout.Write, o.state.IsUnderWay() && need == rollout.Bake && v.Present == 0:
 		o.people = o.peopleOf()
 	}
-	v.Eligible = len(o.people.eligible)
+	v.Eligible, v.Quarantined = len(o.people.eligible), o.people.quarantined
 	return v
 }
 
 // peopleOf returns the clients that see something of the revision, or saw what it replaces.
-func (o *observation) peopleOf() people {
-	p := people{affected: make(map[rollout.Hash]bool)}
+func (o *observation) peopleOf() (p people) {
 	if o.overlay == nil {
 		return p
 	}
-	for _, a := range o.c.cfg.Clients.Concerned(o.group, o.overlay) {
-		h := o.sightings.hash(a.Canary)
-		if p.affected[h] {
-			continue
-		}
-		p.affected[h] = true
-		traits := Traits{Eligible: true}
-		if o.traits != nil {
-			traits = o.traits(&a)
-		}
-		if traits.Eligible && !o.state.Lost.Has(h) {
-			p.eligible = append(p.eligible, person{h, traits})
-		}
+	for _, one := range personsOf(o.c.cfg.Clients.Concerned(o.group, o.overlay), o.sightings.hash, o.traits) {
+		p.add(one, &o.state.Lost)
 	}
-	slices.SortFunc(p.eligible, func(a, b person) int { return cmp.Compare(a.hash, b.hash) })
+	p.sort()
 	return p
 }
 
@@ -295,6 +283,7 @@ func (o *observation) act(a rollout.Act, v *rollout.View, now time.Time) {
 			o.changes(now, now) // what is newer is compared with this revision
 		}
 	case rollout.Fail:
+		o.verdict = v.Verdict
 		o.state.Failed(v.Verdict, now)
 		o.decided("failed", now)
 		o.c.observing.counts(&v.Verdict)

@@ -2,6 +2,7 @@ package rollouts
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -292,4 +293,36 @@ func TestSightings(t *testing.T) {
 	if n := len(s.rejected); n > maxSightings || !slices.ContainsFunc(s.rejected, func(e sighting) bool { return e.hash == rollout.Hash(3*maxSightings/2-1) }) {
 		t.Errorf("%d events are remembered", n)
 	}
+}
+
+// TestObserveNoClients: an observation goes on when the first client connects that a revision concerns. If the
+// only one was lost with it, a rollout would have failed, and the next revision is observed with it again.
+func TestObserveNoClients(t *testing.T) {
+	observed(t, func(s *stage) {
+		only := s.fleet.clients[0]
+		for _, c := range s.fleet.clients {
+			s.fleet.disconnect(c, true)
+		}
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		sleep(time.Minute)
+		if is := s.is("shop", "Scouting Tokens"); is.Waits != rollout.ForClients.String() {
+			t.Errorf("without clients it waits for %q", is.Waits)
+		}
+		s.fleet.become(ignores, everybody)
+		s.fleet.connect(only)
+		sleep(2 * time.Second)
+		s.is("shop", "Scouting Bake")
+		s.fleet.disconnect(only, true)
+		s.fleet.connect(only)
+		sleep(2 * time.Second)
+		is := s.is("shop", "Held")
+		if !strings.Contains(strings.Join(is.Findings, "\n"), "all clients that could get it were lost with it: 1") {
+			t.Errorf("held: %+v", is)
+		}
+		s.fleet.become(accepts, everybody)
+		s.sends("shop", "a=3")
+		sleep(10 * time.Minute)
+		s.is("shop", "Idle")
+	})
 }

@@ -23,47 +23,62 @@ type people struct {
 	quarantined int
 }
 
+// add adds a client, once. lost are those that are quarantined.
+func (p *people) add(one Person, lost *rollout.Roster) {
+	if p.affected == nil {
+		p.affected = make(map[rollout.Hash]bool)
+	}
+	if p.affected[one.Hash] {
+		return
+	}
+	p.affected[one.Hash] = true
+	switch {
+	case !one.Eligible:
+	case lost.Has(one.Hash):
+		p.quarantined++
+	default:
+		p.eligible = append(p.eligible, person{one.Hash, Traits{Eligible: true, Group: one.Group, Version: one.Version}})
+	}
+}
+
+// sort puts those that may be canaries in the order of their hashes.
+func (p *people) sort() {
+	slices.SortFunc(p.eligible, func(a, b person) int { return cmp.Compare(a.hash, b.hash) })
+}
+
 // peopleOf returns the clients of a key that would see its candidate, of all nodes. Streams of one client
 // count once. As long as another node has not said which of its clients would, nobody is eligible.
-func (k *key) peopleOf() people {
-	p := people{affected: make(map[rollout.Hash]bool)}
-	add := func(one Person) {
-		if p.affected[one.Hash] {
-			return
-		}
-		p.affected[one.Hash] = true
-		switch {
-		case !one.Eligible:
-		case k.state.Lost.Has(one.Hash):
-			p.quarantined++
-		default:
-			p.eligible = append(p.eligible, person{one.Hash, Traits{Eligible: true, Group: one.Group, Version: one.Version}})
-		}
-	}
+func (k *key) peopleOf() (p people) {
+	add := func(one Person) { p.add(one, &k.state.Lost) }
 	for _, one := range k.peopleHere(k.candidate, k.hash) {
 		add(one)
 	}
 	if !k.addElsewhere(add) {
 		p.eligible, p.quarantined = nil, 0
 	}
-	slices.SortFunc(p.eligible, func(a, b person) int { return cmp.Compare(a.hash, b.hash) })
+	p.sort()
 	return p
 }
 
 // peopleHere returns the clients of this node that would see a candidate, each once.
-func (k *key) peopleHere(candidate *cache.Candidate, hash func(fanout.Canary) rollout.Hash) (all []Person) {
+func (k *key) peopleHere(candidate *cache.Candidate, hash func(fanout.Canary) rollout.Hash) []Person {
+	return personsOf(k.c.cfg.Clients.Affected(k.group, candidate), hash, k.traits)
+}
+
+// personsOf returns clients, each once. Without traits all of them may be canaries.
+func personsOf(clients []fanout.Affected, hash func(fanout.Canary) rollout.Hash, traits func(*fanout.Affected) Traits) (all []Person) {
 	seen := make(map[rollout.Hash]bool)
-	for _, a := range k.c.cfg.Clients.Affected(k.group, candidate) {
-		h := hash(a.Canary)
+	for i := range clients {
+		h := hash(clients[i].Canary)
 		if seen[h] {
 			continue
 		}
 		seen[h] = true
-		traits := Traits{Eligible: true}
-		if k.traits != nil {
-			traits = k.traits(&a)
+		one := Traits{Eligible: true}
+		if traits != nil {
+			one = traits(&clients[i])
 		}
-		all = append(all, Person{h, traits.Eligible, traits.Group, traits.Version})
+		all = append(all, Person{h, one.Eligible, one.Group, one.Version})
 	}
 	return all
 }
