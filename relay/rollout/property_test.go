@@ -193,6 +193,6 @@ func (m *model) end(t *rapid.T) {
 		}
 	}
 	if m.Phase != Held && (m.Phase != Idle || m.all != m.origin) {
-		t.Fatalf("it rests as %v, all clients have %d of %d", m.State, m.all, m.origin)
+		t.Fatalf("it rests as %v, all clients have %d of %d; next: %+v", m.State, m.all, m.origin, m.run())
 	}
 }

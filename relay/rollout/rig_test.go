@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -127,7 +128,8 @@ func (r *rig) step() (Decision, bool) {
 		if r.Phase == Scouting {
 			k = 3
 		}
-		canaries, control := choose(r.clients, 2, k, 1, had, r.Lost)
+		well := slices.DeleteFunc(slices.Clone(r.clients), func(c client) bool { return r.Lost.Has(c.hash) }) // as callers do
+		canaries, control := choose(well, 2, k, 1, had, r.Lost)
 		if d.Act == Refill {
 			if !r.Refilled(canaries, control, r.now) {
 				return d, false
