@@ -25,7 +25,7 @@ type RolloutConfig struct {
 	Listen, Admin string
 	// Version is the program's.
 	Version string
-	// Out is where the demo tells its story. Required.
+	// Out is where the demo writes what happens. Required.
 	Out io.Writer
 	// Stays says that the relay and its page stay after the story, until the context ends.
 	Stays bool
@@ -45,7 +45,7 @@ type staged struct {
 	store string // of last known good
 	node  *node
 	fleet *fleet
-	seen  map[decision]bool // that were told
+	seen  map[decision]bool // that have a line
 	// exposed is how many clients the bad version was to reach, as the relay reports.
 	exposed int
 }

@@ -140,7 +140,7 @@ var acts = map[string]*act{
 	"cp-empty": {draw: none, long: true, weight: 2, begin: emptyOrigin, end: rightOrigin},
 	"cp-lacks": {draw: aKey, long: true, weight: 2, begin: lackingOrigin, end: rightOrigin},
 	"cp-fades": {draw: aKey, long: true, begin: fadingOrigin, end: rightOrigin}, // in stories
-	"cp-bad":   {draw: aKey, long: true, begin: badOrigin, end: mendOrigin},     // see addRollouts
+	"cp-bad":   {draw: aKey, long: true, begin: badOrigin, end: fixOrigin},      // see addRollouts
 	"cp-older": {draw: none, weight: 1, begin: func(w *World, _ int, _ Event) { w.origin.Restore(w.past) }},
 }
 
@@ -249,6 +249,6 @@ func rightOrigin(w *World, number int, _ Event) {
 	if before := w.righted[number]; before != nil {
 		w.origin.Return(before)
 		delete(w.righted, number)
-		w.mend()
+		w.fixBad()
 	}
 }

@@ -107,16 +107,16 @@ func badOrigin(w *World, number int, e Event) {
 	w.bad.addLocked(number, e.arg(0), serials)
 }
 
-// mendOrigin replaces the content that an event has made bad.
-func mendOrigin(w *World, number int, _ Event) {
+// fixOrigin replaces the content that an event has made bad.
+func fixOrigin(w *World, number int, _ Event) {
 	if w.bad.ended != nil {
 		w.bad.ended[number] = true
 	}
-	w.mend()
+	w.fixBad()
 }
 
-// mend replaces bad content of events that are over, also where another event has brought it back.
-func (w *World) mend() {
+// fixBad replaces bad content of events that are over, also where another event has brought it back.
+func (w *World) fixBad() {
 	for number := range w.bad.ended {
 		w.origin.Replace(w.bad.key[number], func(_, _ string, serial int) bool {
 			event, is := w.bad.by(serial)

@@ -35,10 +35,7 @@ func (a *Names) Forget(name string) { a.Arrived(name) }
 
 // Assume records that a name counts as absent without an answer.
 func (a *Names) Assume(name string) {
-	if a.assumed == nil {
-		a.assumed = make(map[string]struct{})
-	}
-	a.assumed[name] = struct{}{}
+	a.assumed = with(a.assumed, name, struct{}{})
 }
 
 // IsAssumed reports whether a name counts as absent without an answer.
@@ -93,10 +90,7 @@ func (a *Names) ScanAssumed(step int, pause func()) iter.Seq[string] {
 
 // Silence records that the control plane was silent about a name.
 func (a *Names) Silence(name string) {
-	if a.silent == nil {
-		a.silent = make(map[string]struct{})
-	}
-	a.silent[name] = struct{}{}
+	a.silent = with(a.silent, name, struct{}{})
 }
 
 // IsSilent reports whether the control plane was silent about a name.
@@ -114,10 +108,7 @@ func (a *Names) EndSilences() { a.silent = nil }
 // Remove records that a resource was removed, and when. The record ends when the resource has arrived
 // again, or the name is forgotten.
 func (a *Names) Remove(name string, at time.Time) {
-	if a.removed == nil {
-		a.removed = make(map[string]time.Time)
-	}
-	a.removed[name] = at
+	a.removed = with(a.removed, name, at)
 }
 
 // Return ends the record of a removal: the resource is sent again.
@@ -142,10 +133,7 @@ func (a *Names) HasRemovedSince(since time.Time) bool {
 // Overtake records that the owner has sent a name, and that other nodes may have had the same content of
 // it since a time.
 func (a *Names) Overtake(name string, asOf time.Time) {
-	if a.overtaken == nil {
-		a.overtaken = make(map[string]time.Time)
-	}
-	a.overtaken[name] = asOf
+	a.overtaken = with(a.overtaken, name, asOf)
 }
 
 // Overtakes reports whether the owner has sent a name since other nodes had content as of a time.
@@ -156,3 +144,12 @@ func (a *Names) Overtakes(name string, asOf time.Time) bool {
 
 // CaughtUp forgets which names the owner has sent: the rest of the content is as new.
 func (a *Names) CaughtUp() { a.overtaken = nil }
+
+// with sets what a map has of a name. A nil map is made first.
+func with[V any](all map[string]V, name string, v V) map[string]V {
+	if all == nil {
+		all = make(map[string]V)
+	}
+	all[name] = v
+	return all
+}

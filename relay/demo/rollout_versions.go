@@ -68,7 +68,7 @@ func (d *staged) fixed(ctx context.Context) error {
 	return d.releases(ctx, lastTimeout)
 }
 
-// releases tells how a version goes to all clients.
+// releases shows how a version goes to all clients.
 func (d *staged) releases(ctx context.Context, timeout string) error {
 	at, err := d.write(timeout)
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *staged) releases(ctx context.Context, timeout string) error {
 	}
 	ended := false
 	if err := d.await(ctx, "the version to be good", func() bool {
-		ended = d.tells(at) || ended
+		ended = d.reports(at) || ended
 		return ended && len(d.fleet.verify(d.files)) == 0
 	}); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (d *staged) bad(ctx context.Context) error {
 	all := len(d.fleet.clients)
 	ended := false
 	if err := d.await(ctx, "the bad version to be taken back", func() bool {
-		ended = d.tells(at) || ended
+		ended = d.reports(at) || ended
 		return ended && d.holding(before) == all
 	}); err != nil {
 		return err
@@ -112,16 +112,16 @@ func (d *staged) bad(ctx context.Context) error {
 	return nil
 }
 
-// tells writes a line for each decision of the relay that was not told yet, and reports whether the rollout
+// reports writes a line for each decision of the relay that has none yet, and reports whether the rollout
 // has ended.
-func (d *staged) tells(wrote time.Time) (ended bool) {
+func (d *staged) reports(wrote time.Time) (ended bool) {
 	for _, one := range d.status().History {
 		is := decision{one.At, one.What, one.State}
 		if d.seen[is] || one.At.Before(wrote) {
 			continue
 		}
 		d.seen[is] = true
-		if text := told(&one); text != "" {
+		if text := inWords(&one); text != "" {
 			d.say("  %-7s %s", "+"+brief(one.At.Sub(wrote)), text)
 		}
 		ended = ended || one.State == "Idle" || one.What == "failed"
@@ -129,8 +129,8 @@ func (d *staged) tells(wrote time.Time) (ended bool) {
 	return ended
 }
 
-// told is a decision in words; empty for one that the next one says better.
-func told(d *ops.RolloutDecision) string {
+// inWords is a decision in words; empty for one that the next one says better.
+func inWords(d *ops.RolloutDecision) string {
 	have := fmt.Sprintf("%d of %d clients have it", d.Canaries, d.Affected)
 	switch {
 	case d.What == "started":
