@@ -126,10 +126,9 @@ func (n *Node) drainStreams(ctx context.Context) {
 	<-stopped
 }
 
-// What leaving a tier may take: until the others know, until they get the keys elsewhere,
-// and until they have what they cannot get there.
+// What leaving a tier may take once the others know: until they get the keys elsewhere, and until
+// they have what they cannot get there.
 const (
-	leaveTime    = 2 * time.Second
 	handOverTime = 2 * time.Second
 	passOnTime   = 5 * time.Second
 )
@@ -139,7 +138,7 @@ const (
 // away later find it there, and the origin sees a key move once.
 func (n *Node) handOver() {
 	n.tier.Announce(func(s *shard.Status) { s.Draining = true })
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	ctx, cancel := context.WithTimeout(context.Background(), shard.LeaveTime)
 	defer cancel()
 	if err := n.members.Leave(ctx); err != nil {
 		n.log.Warn("the other nodes may not know yet that this node is leaving", "error", err)

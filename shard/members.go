@@ -14,6 +14,9 @@ type Missing struct {
 	Err   error
 }
 
+// LeaveTime is what a node has for [Members.Leave] when it drains.
+const LeaveTime = 2 * time.Second
+
 // Members are the nodes of the tier. There are three implementations: [Solo], a single node,
 // [Static], a list, and package shard/lease, in Redis. All methods are safe for concurrent use.
 type Members interface {

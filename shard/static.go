@@ -148,15 +148,16 @@ func (s *Static) Close() {
 	s.probes.Wait()
 }
 
-// every returns the interval between probes of a node, without its jitter of a tenth.
-func (s *Static) every() time.Duration { return s.cfg.Lease / 3 }
+// every returns the interval between probes of a node, without its jitter of a tenth. With a long
+// lease it is short enough that all others see a node drain within [LeaveTime].
+func (s *Static) every() time.Duration { return min(s.cfg.Lease/3, LeaveTime*3/4) }
 
 // watch probes a node until ctx ends.
 func (s *Static) watch(ctx context.Context, i int) {
 	m := s.cfg.Others[i]
 	for {
 		next := time.After(s.every()*9/10 + rand.N(s.every()/5+1))
-		within, cancel := context.WithTimeout(ctx, s.every())
+		within, cancel := context.WithTimeout(ctx, s.cfg.Lease/3)
 		status, err := s.cfg.Probe(within, m)
 		cancel()
 		if ctx.Err() != nil {

@@ -120,10 +120,15 @@ func TestStatic(t *testing.T) {
 }
 
 // TestStaticLeave: a node that leaves announces it, whatever it announces later, and waits until
-// the others have had the time to ask.
+// the others have had the time to ask, in the time that a node has for that, with any lease.
 func TestStaticLeave(t *testing.T) {
+	for _, lease := range []time.Duration{time.Second, 10 * time.Second, 5 * time.Minute} {
+		t.Run(lease.String(), func(t *testing.T) { staticLeave(t, lease) })
+	}
+}
+
+func staticLeave(t *testing.T, lease time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		const lease = 9 * time.Second
 		var left, right *shard.Static
 		both := make(chan struct{})
 		ask := func(of **shard.Static) func(context.Context, shard.Member) (shard.Status, error) {
@@ -154,7 +159,9 @@ func TestStaticLeave(t *testing.T) {
 				keys = append(keys, fmt.Sprint(i))
 			}
 		}
-		if err := left.Leave(t.Context()); err != nil {
+		within, done := context.WithTimeout(t.Context(), shard.LeaveTime)
+		defer done()
+		if err := left.Leave(within); err != nil {
 			t.Fatal(err)
 		}
 		left.Announce(shard.Status{Clients: 3})

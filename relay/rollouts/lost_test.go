@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
 )

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/rollout"
