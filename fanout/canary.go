@@ -368,6 +368,8 @@ type Affected struct {
 	Client Client
 	// By is how the client was authenticated.
 	By aggregation.Peer
+	// Types are the URLs of the types in which it would see something.
+	Types []string
 }
 
 // Affected returns the clients of a key whose subscriptions see something that differs in a candidate,
@@ -375,12 +377,14 @@ type Affected struct {
 func (s *Server) Affected(g *cache.Group, c *cache.Candidate) (all []Affected) {
 	for _, st := range s.snapshot() {
 		st.mu.Lock()
-		affected := false
+		var types []string
 		for _, ts := range st.types {
-			affected = affected || st.group == g && ts.table.Differ(&ts.watcher, nil, c.View(ts.table), false) != nil
+			if st.group == g && ts.table.Differ(&ts.watcher, nil, c.View(ts.table), false) != nil {
+				types = append(types, ts.table.Type.URL)
+			}
 		}
-		if affected {
-			all = append(all, Affected{st.canary(), client{st}, st.call.Identity().Peer})
+		if types != nil {
+			all = append(all, Affected{st.canary(), client{st}, st.call.Identity().Peer, types})
 		}
 		st.mu.Unlock()
 	}

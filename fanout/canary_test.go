@@ -317,6 +317,9 @@ func TestCanaryOfNames(t *testing.T) {
 		if n := len(w.srv.Affected(g, of(route("r3", "b")))); n != 0 {
 			t.Errorf("%d clients are affected", n)
 		}
+		if all := w.srv.Affected(g, of(route("r2", "b"))); len(all) != 1 || !slices.Equal(all[0].Types, []string{rds}) {
+			t.Errorf("%+v are affected", all)
+		}
 		w.srv.Hide(g, false)
 		s.Quiet(t, short)
 	})

@@ -30,12 +30,14 @@ func (s *Server) Observe(g *cache.Group, revision string, tables []*cache.Table,
 func (s *Server) Concerned(g *cache.Group, o *cache.Overlay) (all []Affected) {
 	for _, st := range s.snapshot() {
 		st.mu.Lock()
-		concerned := false
+		var types []string
 		for _, ts := range st.types {
-			concerned = concerned || st.group == g && o.Concerns(ts.table, &ts.watcher)
+			if st.group == g && o.Concerns(ts.table, &ts.watcher) {
+				types = append(types, ts.table.Type.URL)
+			}
 		}
-		if concerned && st.tier == nil {
-			all = append(all, Affected{st.canary(), client{st}, st.call.Identity().Peer})
+		if types != nil && st.tier == nil {
+			all = append(all, Affected{st.canary(), client{st}, st.call.Identity().Peer, types})
 		}
 		st.mu.Unlock()
 	}

@@ -110,7 +110,8 @@ type RolloutSettle struct {
 // RolloutScouts are the clients that receive a revision before the first step.
 type RolloutScouts struct {
 	// A CEL expression of type string over node, peer and listener. One client for each
-	// value is a scout. Empty means the name and version of the client software.
+	// value is a scout, or several if no client sees all types that change. Empty means
+	// the name and version of the client software.
 	By string `yaml:"by"`
 	// The largest number of scouts. From 1 to 100.
 	Most int `yaml:"most"`

@@ -106,15 +106,15 @@ func (r *rig) step() (Decision, bool) {
 	case PassTokens:
 		r.Granted(r.now)
 	case ChooseScouts:
-		var versions Versions
+		var all []Scout
 		for i, c := range r.clients {
 			if !r.Lost.Has(c.hash) {
-				versions.Add(fmt.Sprint("envoy/", i%3), c.hash)
+				all = append(all, Scout{Hash: c.hash, Version: fmt.Sprint("envoy/", i%3)})
 			}
 		}
 		var hashes []Hash
-		for _, s := range versions.Choose(r.Run.Policy.Scouts.Most) {
-			hashes = append(hashes, s.First)
+		for _, s := range ScoutsAmong(all, r.Run.Policy.Scouts.Most) {
+			hashes = append(hashes, s.Hash)
 		}
 		effect, _ := r.Chosen(RosterOf(hashes...), Roster{}, len(r.clients), r.now)
 		r.carry(effect)

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -168,48 +169,50 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestScouts holds that one client of each version is chosen, the most frequent versions first, and
-// on which nodes clients are does not matter.
+// TestScouts holds that one client of each version is chosen, the most frequent versions first, and then
+// others of versions whose scouts do not see all types with changes that clients of the version see.
 func TestScouts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		type of struct {
-			version string
-			hash    Hash
-		}
-		var all []of
+		var all []Scout
+		clients, sees := map[string]int{}, map[string]uint64{}
 		for i := range rapid.IntRange(0, 60).Draw(t, "clients") {
-			all = append(all, of{rapid.SampledFrom([]string{"envoy/1.33", "envoy/1.36", "grpc/1", "grpc/2"}).Draw(t, "version"), Hash(i) * 1e9})
+			one := Scout{Hash(i) * 1e9, rapid.SampledFrom([]string{"envoy/1.33", "envoy/1.36", "grpc/1", "grpc/2"}).Draw(t, "version"), uint64(rapid.IntRange(0, 7).Draw(t, "sees"))}
+			all = append(all, one)
+			clients[one.Version]++
+			sees[one.Version] |= one.Sees
 		}
-		var whole, merged, a, b Versions
-		for i, c := range all {
-			whole.Add(c.version, c.hash)
-			if i%2 == 0 {
-				a.Add(c.version, c.hash)
-			} else {
-				b.Add(c.version, c.hash)
-			}
-		}
-		merged.Merge(&b)
-		merged.Merge(&a)
-		scouts := merged.Choose(3)
-		if !slices.Equal(scouts, whole.Choose(3)) || len(scouts) != min(3, len(whole.All)) {
-			t.Fatalf("%v, expected %v", scouts, whole.Choose(3))
-		}
+		most := rapid.IntRange(1, 20).Draw(t, "most")
+		scouts := ScoutsAmong(all, most)
+		seen := map[string]uint64{}
 		for i, s := range scouts {
-			if i > 0 && s.Clients > scouts[i-1].Clients {
-				t.Fatalf("%v are not in order", scouts)
-			}
-			if !slices.Contains(all, of{s.Name, s.First}) {
+			if !slices.Contains(all, s) {
 				t.Fatalf("%v is no client", s)
 			}
+			if i < len(clients) && i > 0 && clients[s.Version] > clients[scouts[i-1].Version] {
+				t.Fatalf("%v are not in order", scouts)
+			}
+			if i >= len(clients) && s.Sees&^seen[s.Version] == 0 {
+				t.Fatalf("%v sees nothing new in %v", s, scouts)
+			}
+			seen[s.Version] |= s.Sees
+		}
+		if len(seen) != min(most, len(clients)) {
+			t.Fatalf("%d versions, expected %d", len(seen), min(most, len(clients)))
+		}
+		if len(scouts) > most {
+			t.Fatalf("%d scouts, expected at most %d", len(scouts), most)
+		}
+		if len(scouts) < most && !maps.Equal(seen, sees) {
+			t.Fatalf("scouts see %v, expected %v", seen, sees)
 		}
 	})
-	var many, other Versions
-	for i := range 2 * MaxVersions {
-		many.Add(fmt.Sprint(i), Hash(i))
-		other.Add(fmt.Sprint(2*MaxVersions-1-i), Hash(2*MaxVersions-1-i))
-	}
-	if len(many.All) != MaxVersions || !slices.Equal(many.Choose(9), other.Choose(9)) {
-		t.Errorf("%d versions, or they depend on the order", len(many.All))
+}
+
+// TestScoutSeesMost holds that a client that sees all types with changes is chosen before one that comes
+// first and sees one of them, and that of equal ones the first is chosen.
+func TestScoutSeesMost(t *testing.T) {
+	all := []Scout{{1, "envoy", 1}, {2, "envoy", 3}, {3, "envoy", 3}, {4, "grpc", 0}, {5, "grpc", 0}}
+	if scouts := ScoutsAmong(all, 5); !slices.Equal(scouts, []Scout{all[1], all[3]}) {
+		t.Errorf("%v", scouts)
 	}
 }

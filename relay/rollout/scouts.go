@@ -2,67 +2,72 @@ package rollout
 
 import (
 	"cmp"
-	"maps"
+	"math/bits"
 	"slices"
 )
 
-// MaxVersions is how many software versions are counted separately. Clients choose their names.
-const MaxVersions = 1024
-
-// Version is the clients of one value of [ScoutsOf.By].
-type Version struct {
-	Name    string
-	Clients int
-	First   Hash // the smallest hash of those that may be canaries
+// A Scout is a client that may be one.
+type Scout struct {
+	Hash    Hash
+	Version string // of the client software: the value of [ScoutsOf.By]
+	// Sees has a bit for each type with changes that the client sees; 0 if that is not known.
+	Sees uint64
 }
 
-// Versions counts clients by software version: those of one node, and merged, those of the tier. The
-// zero value has none.
-type Versions struct {
-	All map[string]Version
-}
-
-// Add counts a client.
-func (v *Versions) Add(name string, h Hash) { v.add(Version{name, 1, h}) }
-
-// Merge adds the clients of another node.
-func (v *Versions) Merge(other *Versions) {
-	for _, name := range slices.SortedFunc(maps.Keys(other.All), byNameHash) {
-		v.add(other.All[name])
-	}
-}
-
-// add counts clients of one version. If there would be too many versions, those whose names have the
-// largest hashes are not counted, on each node alike.
-func (v *Versions) add(more Version) {
-	have, is := v.All[more.Name]
-	if is {
-		v.All[more.Name] = Version{more.Name, have.Clients + more.Clients, min(have.First, more.First)}
-		return
-	}
-	if v.All == nil {
-		v.All = make(map[string]Version)
-	}
-	if len(v.All) >= MaxVersions {
-		last := slices.MaxFunc(slices.Collect(maps.Keys(v.All)), byNameHash)
-		if byNameHash(more.Name, last) > 0 {
-			return
+// ScoutsAmong returns at most so many scouts, from clients in the order of their hashes. First, each
+// software version has one, versions with more clients before others: the client that sees the most types
+// with changes. Then, versions whose scouts do not see a type that another of their clients sees have
+// further ones: a change that no scout sees would be shown first where far more clients get it.
+func ScoutsAmong(all []Scout, most int) (scouts []Scout) {
+	versions := versionsOf(all)
+	for further := false; len(scouts) < most; further = true {
+		before := len(scouts)
+		for _, v := range versions {
+			if best := v.next(further); best != nil && len(scouts) < most {
+				v.seen |= best.Sees
+				scouts = append(scouts, *best)
+			}
 		}
-		delete(v.All, last)
-	}
-	v.All[more.Name] = more
-}
-
-// Choose returns the scouts: one for each version, of at most so many versions. Those with the most
-// clients are first. Scouts with one hash, which are one client, count once.
-func (v *Versions) Choose(most int) (scouts []Version) {
-	all := slices.SortedFunc(maps.Values(v.All), func(a, b Version) int {
-		return cmp.Or(cmp.Compare(b.Clients, a.Clients), cmp.Compare(a.Name, b.Name))
-	})
-	for _, version := range all {
-		if len(scouts) < most && !slices.ContainsFunc(scouts, func(s Version) bool { return s.First == version.First }) {
-			scouts = append(scouts, version)
+		if len(scouts) == before {
+			break
 		}
 	}
 	return scouts
+}
+
+// version is the clients of one software version. seen is what its scouts see.
+type version struct {
+	name    string
+	clients []Scout
+	seen    uint64
+}
+
+// versionsOf returns the versions, those with the most clients first.
+func versionsOf(all []Scout) (versions []*version) {
+	by := make(map[string]*version)
+	for _, one := range all {
+		v := by[one.Version]
+		if v == nil {
+			v = &version{name: one.Version}
+			by[one.Version], versions = v, append(versions, v)
+		}
+		v.clients = append(v.clients, one)
+	}
+	slices.SortFunc(versions, func(a, b *version) int {
+		return cmp.Or(cmp.Compare(len(b.clients), len(a.clients)), cmp.Compare(a.name, b.name))
+	})
+	return versions
+}
+
+// next returns the client that sees the most types which no scout of the version sees. The further ones see
+// at least one.
+func (v *version) next(further bool) (best *Scout) {
+	most := 0
+	for i := range v.clients {
+		more := bits.OnesCount64(v.clients[i].Sees &^ v.seen)
+		if more > most || best == nil && !further {
+			best, most = &v.clients[i], more
+		}
+	}
+	return best
 }

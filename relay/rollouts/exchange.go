@@ -85,6 +85,8 @@ type Person struct {
 	Eligible bool         `json:"eligible,omitempty"`
 	Group    string       `json:"group,omitempty"`
 	Version  string       `json:"version,omitempty"`
+	// Types are the URLs of the types in which it would see something.
+	Types []string `json:"types,omitempty"`
 }
 
 // elsewhere is what another node has reported of a key.

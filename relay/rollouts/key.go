@@ -289,7 +289,7 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 	case rollout.PassTokens:
 		k.state.Granted(now)
 	case rollout.ChooseScouts:
-		canaries, control := k.people.scouts(k.limit())
+		canaries, control := k.people.chooseScouts(k.limit())
 		k.chosen(canaries, control, now)
 	case rollout.ChooseCanaries:
 		canaries, control := k.people.choose(k.limit(), &k.state.Run.Canaries, &k.state.Lost, false)

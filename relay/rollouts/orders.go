@@ -3,6 +3,7 @@ package rollouts
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"xdsrelay/relay/rollout"
@@ -209,14 +210,12 @@ func (c *Controller) Plan(name string) (Plan, error) {
 func (p *Plan) add(policy *rollout.Policy, all *people) {
 	p.Affected, p.Eligible = len(all.affected), len(all.eligible)
 	p.Small = p.Affected < policy.Canaries.Small || len(policy.Steps) == 0
-	var versions rollout.Versions
-	for _, one := range all.eligible {
-		versions.Add(one.traits.Version, one.hash)
-	}
 	p.Steps = schedule(policy, p.Small)
-	for _, v := range versions.Choose(policy.Scouts.Most) {
+	for _, s := range rollout.ScoutsAmong(all.scouts(), policy.Scouts.Most) {
 		p.Steps[0].Clients++
-		p.Steps[0].Versions = append(p.Steps[0].Versions, v.Name)
+		if !slices.Contains(p.Steps[0].Versions, s.Version) {
+			p.Steps[0].Versions = append(p.Steps[0].Versions, s.Version)
+		}
 	}
 	for i := 1; i < len(p.Steps)-1; i++ {
 		p.Steps[i].Clients = min(policy.Steps[i-1].Share.Of(p.Affected), p.Eligible)

@@ -13,6 +13,7 @@ import (
 type person struct {
 	hash   rollout.Hash
 	traits Traits
+	sees   uint64 // see people.types
 }
 
 // people are the clients that would see a candidate.
@@ -21,14 +22,21 @@ type people struct {
 	eligible []person // by hash
 	// quarantined is how many would be eligible if they had not been lost.
 	quarantined int
+	// at is where those in eligible are, as long as clients are added.
+	at map[rollout.Hash]int
+	// types are the URLs of the types in which any of them sees something: bits of what a person sees.
+	types []string
 }
 
-// add adds a client, once. lost are those that are quarantined.
+// add adds a client, which may be added again with other types. lost are those that are quarantined.
 func (p *people) add(one Person, lost *rollout.Roster) {
 	if p.affected == nil {
-		p.affected = make(map[rollout.Hash]bool)
+		p.affected, p.at = make(map[rollout.Hash]bool), make(map[rollout.Hash]int)
 	}
 	if p.affected[one.Hash] {
+		if i, is := p.at[one.Hash]; is {
+			p.eligible[i].sees |= p.bits(one.Types)
+		}
 		return
 	}
 	p.affected[one.Hash] = true
@@ -37,12 +45,29 @@ func (p *people) add(one Person, lost *rollout.Roster) {
 	case lost.Has(one.Hash):
 		p.quarantined++
 	default:
-		p.eligible = append(p.eligible, person{one.Hash, Traits{Eligible: true, Group: one.Group, Version: one.Version}})
+		p.at[one.Hash] = len(p.eligible)
+		p.eligible = append(p.eligible, person{one.Hash, Traits{Eligible: true, Group: one.Group, Version: one.Version}, p.bits(one.Types)})
 	}
 }
 
-// sort puts those that may be canaries in the order of their hashes.
+// bits returns the bits of types. More types than there are bits are not looked at.
+func (p *people) bits(types []string) (bits uint64) {
+	for _, url := range types {
+		i := slices.Index(p.types, url)
+		if i < 0 && len(p.types) < 64 {
+			i = len(p.types)
+			p.types = append(p.types, url)
+		}
+		if i >= 0 {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// sort puts those that may be canaries in the order of their hashes. All have been added.
 func (p *people) sort() {
+	p.at = nil
 	slices.SortFunc(p.eligible, func(a, b person) int { return cmp.Compare(a.hash, b.hash) })
 }
 
@@ -65,33 +90,49 @@ func (k *key) peopleHere(candidate *cache.Candidate, hash func(fanout.Canary) ro
 	return personsOf(k.c.cfg.Clients.Affected(k.group, candidate), hash, k.traits)
 }
 
-// personsOf returns clients, each once. Without traits all of them may be canaries.
+// personsOf returns clients, each once, with the types of all its streams. Without traits all of them may be
+// canaries.
 func personsOf(clients []fanout.Affected, hash func(fanout.Canary) rollout.Hash, traits func(*fanout.Affected) Traits) (all []Person) {
-	seen := make(map[rollout.Hash]bool)
+	seen := make(map[rollout.Hash]int)
 	for i := range clients {
 		h := hash(clients[i].Canary)
-		if seen[h] {
+		if at, is := seen[h]; is {
+			all[at].addTypes(clients[i].Types)
 			continue
 		}
-		seen[h] = true
+		seen[h] = len(all)
 		one := Traits{Eligible: true}
 		if traits != nil {
 			one = traits(&clients[i])
 		}
-		all = append(all, Person{h, one.Eligible, one.Group, one.Version})
+		all = append(all, Person{h, one.Eligible, one.Group, one.Version, clients[i].Types})
 	}
 	return all
 }
 
-// scouts are one client for each software version, at most so many.
-func (p *people) scouts(most int) (scouts, control rollout.Roster) {
-	var versions rollout.Versions
-	for _, one := range p.eligible {
-		versions.Add(one.traits.Version, one.hash)
+// addTypes adds types of another stream of the client.
+func (p *Person) addTypes(types []string) {
+	for _, url := range types {
+		if !slices.Contains(p.Types, url) {
+			p.Types = append(p.Types, url)
+		}
 	}
+}
+
+// scouts returns those that may be scouts.
+func (p *people) scouts() []rollout.Scout {
+	all := make([]rollout.Scout, len(p.eligible))
+	for i, one := range p.eligible {
+		all[i] = rollout.Scout{Hash: one.hash, Version: one.traits.Version, Sees: one.sees}
+	}
+	return all
+}
+
+// chooseScouts returns the scouts, at most most, and their control group.
+func (p *people) chooseScouts(most int) (scouts, control rollout.Roster) {
 	var canaries, others []rollout.Hash
-	for _, v := range versions.Choose(most) {
-		canaries = append(canaries, v.First)
+	for _, s := range rollout.ScoutsAmong(p.scouts(), most) {
+		canaries = append(canaries, s.Hash)
 	}
 	for _, one := range p.eligible {
 		if len(others) < len(canaries) && !slices.Contains(canaries, one.hash) {

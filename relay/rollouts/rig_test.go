@@ -45,6 +45,7 @@ type client struct {
 	exposure             fanout.Exposure
 	since                time.Time
 	got                  []string // revisions that it was sent as a canary, in order
+	types                []string // that it sees, on a stream each
 }
 
 // shown is what the clients of a key are shown.
@@ -190,8 +191,12 @@ func (f *fleet) Affected(g *cache.Group, _ *cache.Candidate) (all []fanout.Affec
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range f.clients {
-		if c.key == string(g.Key) && c.connected {
-			all = append(all, fanout.Affected{Canary: c.Canary})
+		if c.key != string(g.Key) || !c.connected {
+			continue
+		}
+		all = append(all, fanout.Affected{Canary: c.Canary})
+		for _, url := range c.types {
+			all = append(all, fanout.Affected{Canary: c.Canary, Types: []string{url}})
 		}
 	}
 	return all

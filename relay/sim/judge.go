@@ -53,6 +53,7 @@ type judge struct {
 	last       time.Time               // of the last look
 	exposures  map[string]*exposure    // by key
 	revisedAt  map[string]time.Time    // by key: when the control plane last changed what rollouts release
+	unchecked  map[int]bool            // serials of resources that all clients may get; see exposure.passed
 }
 
 // resourceID is a resource of a key.
@@ -88,7 +89,7 @@ func newJudge(w *World) *judge {
 		empty: make(map[resourceID]emptying), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), overtaken: make(map[string]bool), holders: newHolders(),
 		reached: make(map[string]*reached), successors: make(map[resourceID]successors), had: make(map[want]time.Time),
 		claims: make(map[string]claim), ended: make(map[string]time.Time), first: make(map[want]time.Time),
-		exposures: make(map[string]*exposure), revisedAt: make(map[string]time.Time),
+		exposures: make(map[string]*exposure), revisedAt: make(map[string]time.Time), unchecked: make(map[int]bool),
 	}
 }
 

@@ -15,7 +15,8 @@ type exposure struct {
 	// replaced counts those of them that lost their streams: their answers may not have arrived, and
 	// others may have taken their place.
 	replaced int
-	// passed says that a node had nothing to compare it with, so that all clients may get it.
+	// passed says that a node had nothing to compare it with, so that all clients may get it, also later: it
+	// is what rollouts start from, and what nodes store.
 	passed bool
 }
 
@@ -41,7 +42,11 @@ func (j *judge) rejected(c *view, e *record.Event) (all []check.Contradiction) {
 		x = &exposure{since: make(map[string]time.Time)}
 		j.exposures[e.Key] = x
 	}
-	if x.passed = x.passed || j.isUnknown(e.Key); x.passed {
+	is := func(r record.Resource) bool { return r.Serial != 0 && j.unchecked[r.Serial] }
+	if x.passed = x.passed || j.isUnknown(e.Key) || slices.ContainsFunc(e.Resources, is); x.passed {
+		for _, r := range e.Resources {
+			j.unchecked[r.Serial] = true
+		}
 		j.counts.Excused++
 		return nil
 	}
@@ -58,12 +63,14 @@ func (j *judge) rejected(c *view, e *record.Event) (all []check.Contradiction) {
 }
 
 // isUnknown reports whether a node may not know what was released of a key before its newest revision: it
-// knows no other node, or none that runs had clients of the key then, and what nodes store on their disks is
-// not known to others.
+// knows no other node, or none that runs had clients of the key then. What nodes store on their disks is not
+// known to others, and in a tier only the owner of a key stores it: a follower that has been restarted has
+// nothing.
 func (j *judge) isUnknown(key string) bool {
 	return slices.ContainsFunc(j.world.nodes, func(n *node) bool { return n.relay != nil && n.blind }) || j.world.plan.Kept == "directory" && !slices.ContainsFunc(j.world.nodes, func(n *node) bool {
 		at := j.first[want{node: n.name, key: key}]
-		return n.relay != nil && !at.IsZero() && at.Before(j.revisedAt[key])
+		revised := j.revisedAt[key]
+		return n.relay != nil && !at.IsZero() && at.Before(revised) && (len(j.world.nodes) == 1 || n.since.Before(revised))
 	})
 }
 
