@@ -179,6 +179,34 @@ func TestHoldEndsWithChildren(t *testing.T) {
 	})
 }
 
+// TestHoldEndsIntoRollout: when the hold of the removal guard ends, a rollout releases the removals, and
+// learns of them then (K16).
+func TestHoldEndsIntoRollout(t *testing.T) {
+	listeners := resource.TypeOf(resource.ListenerURL)
+	for name, end := range map[string]func(w *world){
+		"in time":  func(*world) { pass(guarding.RemovalHold + time.Second) },
+		"by order": func(w *world) { w.group.Release() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				listening := w.client(listeners, true)
+				w.apply(listeners, res("l", "1"), res("m", "1"), res("n", "1"))
+				listening.ask(t, Query{})
+				noted := 0
+				w.group.Govern(&Governor{Types: map[string]bool{listeners.URL: true}, Changed: func(*Group) { noted++ }})
+				w.remove(listeners, "l", "m", "n")
+				pass(time.Second)
+				before := noted
+				end(w)
+				if noted == before || !w.group.HasPending() {
+					t.Errorf("the rollout was notified %d times, and pending is %t", noted-before, w.group.HasPending())
+				}
+				expect(t, listening.ask(t, Query{}))
+			})
+		})
+	}
+}
+
 // TestGrandchildren: clusters that are restored because of their listeners have their endpoints,
 // though these were removed before there was any reason to hold them back (K16). So have clusters
 // whose removal is held back because of listeners, or arrives while others are held back already.

@@ -202,6 +202,9 @@ func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Su
 	if !next.IsZero() {
 		g.guardFrom(next)
 	}
+	if removed > 0 {
+		g.pendingChanged() // a rollout releases them
+	}
 	return removed
 }
 

@@ -58,7 +58,10 @@ func TestSim(t *testing.T) {
 	if err != nil || len(found) == 0 {
 		t.Fatalf("plans that found a defect: %v (%v)", found, err)
 	}
-	for _, file := range found {
+	for i, file := range found {
+		if i%every != 0 {
+			continue
+		}
 		t.Run(filepath.Base(file), func(t *testing.T) { report(t, cfg, planIn(t, file)) })
 	}
 }
