@@ -217,6 +217,9 @@ func (s *stream) seeLocked(differs bool) {
 		return
 	}
 	s.candidate = candidate
+	if was != nil && candidate != nil && was.Revision == candidate.Revision {
+		return // it has the same content, and was cut again
+	}
 	for _, ts := range s.types {
 		ts.exposure = NotExposed
 		if ts.Sent == cache.Start || ts.isUncompared() {
@@ -332,6 +335,21 @@ func (s *stream) exposureLocked() (worst Exposure) {
 	return worst
 }
 
+// holdsLocked reports whether the client holds the candidate without having been sent anything of it: it
+// returned with it, or another node had sent it.
+func (s *stream) holdsLocked() (holds bool) {
+	for _, ts := range s.types {
+		if s.candidate.View(ts.table) == nil {
+			continue
+		}
+		if ts.standing(ts.seen) != standsSynced {
+			return false
+		}
+		holds = true
+	}
+	return holds
+}
+
 // unansweredLocked returns when the oldest unanswered response with something of the candidate was sent, and
 // its type URL; zero for none.
 func (s *stream) unansweredLocked() (since time.Time, typeURL string) {
@@ -353,6 +371,9 @@ func (s *Server) Canaries(g *cache.Group) (all []CanaryStatus) {
 		st.mu.Lock()
 		if st.group == g && !st.ended {
 			c := CanaryStatus{Canary: st.canary(), Arm: arm, Exposure: st.exposureLocked()}
+			if c.Exposure == NotExposed && st.holdsLocked() {
+				c.Exposure = Accepted
+			}
 			c.Since, c.Type = st.unansweredLocked()
 			all = append(all, c)
 		}

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -215,6 +216,9 @@ func TestCanaryComesBack(t *testing.T) {
 			back.Ack(has(t, back.Recv(t))) // B24
 		}
 		back.Quiet(t, short)
+		if all := r.srv.Canaries(r.group); len(all) != 1 || all[0].Exposure != Accepted {
+			t.Errorf("%+v, expected that the canary holds the candidate", all)
+		}
 
 		stale := r.as("canary").Open(xdstest.Variant{Delta: delta})
 		if delta {
@@ -265,6 +269,40 @@ func TestCandidateIsReplaced(t *testing.T) {
 	})
 }
 
+// TestCandidateIsShownAgain: a candidate with the same revision, as of a node that decides again after it has
+// lost the key, is not sent again. What the canary has answered counts, and so does what it has not answered
+// yet.
+func TestCandidateIsShownAgain(t *testing.T) {
+	for want, answers := range map[Exposure]func(*xdstest.Stream, *xdstest.Frame){
+		Accepted: func(s *xdstest.Stream, f *xdstest.Frame) { s.Ack(f) },
+		Rejected: func(s *xdstest.Stream, f *xdstest.Frame) { s.Nack(f, "bad") },
+	} {
+		for name, first := range map[string]bool{"answered": true, "not answered": false} {
+			t.Run(fmt.Sprintf("%v, %s", want, name), func(t *testing.T) {
+				r := newTrial(t, true)
+				is := func() bool {
+					all := r.srv.Canaries(r.group)
+					return len(all) == 1 && all[0].Exposure == want
+				}
+				r.show(r.candidate("r1", nil, cluster("a", 2)))
+				f := r.canary.Recv(t)
+				if first {
+					answers(r.canary, f)
+					xdstest.Eventually(t, "the answer", is)
+				}
+				r.show(r.candidate("r1", nil, cluster("a", 2)))
+				if !first {
+					answers(r.canary, f)
+				}
+				r.canary.Quiet(t, short)
+				if !is() {
+					t.Errorf("%+v, expected %v", r.srv.Canaries(r.group), want)
+				}
+			})
+		}
+	}
+}
+
 // TestCanarySeesOtherChanges: what the candidate does not replace reaches canaries as all other clients.
 func TestCanarySeesOtherChanges(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
@@ -305,7 +343,7 @@ func TestCanaryOfNames(t *testing.T) {
 		table := g.Table(resource.TypeOf(rds))
 		of := func(m proto.Message) *cache.Candidate {
 			r := resources(t, m)[0]
-			return cache.NewCandidate("r", map[*cache.Table]*cache.View{table: table.NewView(map[string]cache.Replacement{r.Key: {Resource: r}}, cache.Stamp{})})
+			return cache.NewCandidate(fmt.Sprint(m), map[*cache.Table]*cache.View{table: table.NewView(map[string]cache.Replacement{r.Key: {Resource: r}}, cache.Stamp{})})
 		}
 		all := func(Canary) Arm { return CanaryArm }
 		ignore := func(CanaryEvent) {}
