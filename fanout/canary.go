@@ -100,13 +100,19 @@ type showing struct {
 	since     time.Time // see Watch; zero: the candidate is not promoted
 	began     time.Time // since when the clients are shown it
 
+	*members
+}
+
+// members are the streams that see a candidate and those of its control group. The steps of a candidate share
+// them: a stream may end while the next step is being shown, and has its arm until that step reaches it.
+type members struct {
 	mu lockorder.Mutex[lockorder.Leaf]
 	// streams are those of both arms. Guarded by mu.
 	streams map[*stream]Arm
 }
 
 // joins records the arm of a stream.
-func (s *showing) joins(st *stream, arm Arm) {
+func (s *members) joins(st *stream, arm Arm) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if arm == NoArm {
@@ -117,7 +123,7 @@ func (s *showing) joins(st *stream, arm Arm) {
 }
 
 // leaves forgets a stream, and returns its arm.
-func (s *showing) leaves(st *stream) Arm {
+func (s *members) leaves(st *stream) Arm {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	arm := s.streams[st]
@@ -125,7 +131,7 @@ func (s *showing) leaves(st *stream) Arm {
 	return arm
 }
 
-func (s *showing) snapshot() map[*stream]Arm {
+func (s *members) snapshot() map[*stream]Arm {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.streams)
@@ -155,9 +161,17 @@ func (c *candidates) set(g *cache.Group, to *showing) {
 	if c.of == nil {
 		c.of = make(map[*cache.Group]*showing)
 	}
-	if c.of[g] = to; to == nil {
+	was := c.of[g]
+	switch {
+	case to == nil:
 		delete(c.of, g)
+		return
+	case was != nil && was.candidate == to.candidate:
+		to.members = was.members
+	default:
+		to.members = &members{streams: make(map[*stream]Arm)}
 	}
+	c.of[g] = to
 }
 
 // Show shows a candidate to those clients of a key whose arm is [CanaryArm], now and when they connect, and
@@ -166,7 +180,7 @@ func (c *candidates) set(g *cache.Group, to *showing) {
 // package; notify gets all events of both arms. It lasts until [Server.Hide], also where the key has no
 // clients any more.
 func (s *Server) Show(g *cache.Group, c *cache.Candidate, arm func(Canary) Arm, notify func(CanaryEvent)) {
-	s.shows(g, &showing{candidate: c, arm: arm, notify: notify, began: time.Now(), streams: make(map[*stream]Arm)}, true)
+	s.shows(g, &showing{candidate: c, arm: arm, notify: notify, began: time.Now()}, true)
 }
 
 // Watch shows the tables to all clients of a key, as [Server.Hide] with promoted does, and observes how they
@@ -174,7 +188,7 @@ func (s *Server) Show(g *cache.Group, c *cache.Candidate, arm func(Canary) Arm, 
 // they are sent of these tables from then on counts as the revision.
 func (s *Server) Watch(g *cache.Group, revision string, tables []*cache.Table, since time.Time, notify func(CanaryEvent)) {
 	all := func(Canary) Arm { return CanaryArm }
-	s.shows(g, &showing{candidate: cache.NewPromoted(revision, tables), arm: all, notify: notify, streams: make(map[*stream]Arm), since: since, began: time.Now()}, false)
+	s.shows(g, &showing{candidate: cache.NewPromoted(revision, tables), arm: all, notify: notify, since: since, began: time.Now()}, false)
 }
 
 // Hide shows the tables to all clients of a key. promoted says that the tables have the content of the

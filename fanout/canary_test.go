@@ -378,3 +378,45 @@ func isVersion(t *testing.T, f *xdstest.Frame, name string, v int) {
 	}
 	t.Fatalf("no %s: %v", name, f)
 }
+
+// TestCanaryIsLostBetweenSteps: a client of an arm that disconnects while the next step of its candidate is being
+// shown is lost nevertheless, so that it is not sent the candidate again.
+func TestCanaryIsLostBetweenSteps(t *testing.T) {
+	for arm, want := range map[string]Arm{"canary": CanaryArm, "control": ControlArm} {
+		t.Run(arm, func(t *testing.T) {
+			r := newTrial(t, true)
+			var lost []CanaryEvent
+			notify := func(e CanaryEvent) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if e.Lost {
+					lost = append(lost, e)
+				}
+			}
+			candidate := r.candidate("r1", nil, cluster("a", 2))
+			r.srv.Show(r.group, candidate, func(Canary) Arm { return want }, notify)
+			if want == CanaryArm {
+				for _, s := range []*xdstest.Stream{r.canary, r.other} {
+					s.Ack(has(t, s.Recv(t), "a"))
+				}
+			}
+			var first sync.Once
+			r.srv.Show(r.group, candidate, func(of Canary) Arm {
+				first.Do(func() { // the other stream disconnects before the step reaches it
+					leaves := r.canary
+					if of.ID == "canary" {
+						leaves = r.other
+					}
+					leaves.Cancel()
+					xdstest.Eventually(t, "a client to leave", func() bool { return r.srv.Count() == 1 })
+				})
+				return want
+			}, notify)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if len(lost) != 1 || lost[0].Arm != want || lost[0].Revision != "r1" {
+				t.Errorf("%+v, expected one lost client of the arm", lost)
+			}
+		})
+	}
+}
