@@ -1,6 +1,8 @@
 package drive
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"xdsrelay/bench/content"
@@ -11,7 +13,13 @@ import (
 type Counter struct {
 	streams, streamsTotal atomic.Int64
 	types                 [len(countedTypes) + 1]typeCounter // the last is for all others
+
+	mu         sync.Mutex
+	rejections []string // guarded by mu; at most maxRejections
 }
+
+// maxRejections bounds the messages of NACKs that are kept.
+const maxRejections = 100
 
 type typeCounter struct{ requests, responses, nacks, bytesIn, bytesOut atomic.Int64 }
 
@@ -37,6 +45,15 @@ func (c *Counter) Request(typeURL string, bytes int, nack bool) {
 	}
 }
 
+// Rejected keeps the message of a NACK, if it is one of the first.
+func (c *Counter) Rejected(message string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rejections) < maxRejections {
+		c.rejections = append(c.rejections, message)
+	}
+}
+
 // Responses counts equal responses of a type, with the bytes of one.
 func (c *Counter) Responses(typeURL string, n, bytes int) {
 	t := c.of(typeURL)
@@ -55,6 +72,9 @@ func (c *Counter) of(typeURL string) *typeCounter {
 
 // fill puts the counts into stats.
 func (c *Counter) fill(s *Stats) {
+	c.mu.Lock()
+	s.Rejections = slices.Clone(c.rejections)
+	c.mu.Unlock()
 	s.Streams, s.StreamsTotal = c.streams.Load(), c.streamsTotal.Load()
 	for i := range c.types {
 		t := &c.types[i]

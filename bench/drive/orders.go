@@ -82,6 +82,8 @@ type Stats struct {
 	// ByType divides the counts by type URL. A floor does not look at requests,
 	// so that only its responses are here.
 	ByType map[string]Counts `json:"by_type,omitempty"`
+	// Rejections are the messages of the first NACKs.
+	Rejections []string `json:"rejections,omitempty"`
 	// Revision is the last change that was made.
 	Revision uint64 `json:"revision"`
 	// Scheduled says whether a schedule runs.

@@ -39,6 +39,7 @@ type Fleet struct {
 	world      world
 	violations violations
 	ends       ends
+	exposure   atomic.Pointer[exposure] // nil unless clients react to a revision
 
 	connected, synced atomic.Int64
 

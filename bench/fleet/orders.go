@@ -25,6 +25,12 @@ const (
 	// OrderStorm takes [StormArgs], lets all clients reconnect and replies with
 	// [Stormed].
 	OrderStorm = "storm"
+	// OrderReact takes a [Reaction] and replies nothing.
+	OrderReact = "react"
+	// OrderExposure takes [ExposureArgs] and replies with [Exposure].
+	OrderExposure = "exposure"
+	// OrderReport takes [Reports], makes all clients send load reports and replies nothing.
+	OrderReport = "report"
 	// OrderClose ends all connections and replies nothing.
 	OrderClose = "close"
 )
@@ -61,6 +67,12 @@ type StormArgs struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
+// ExposureArgs are the arguments of [OrderExposure].
+type ExposureArgs struct {
+	// Early is the time after the first client in which others count as early; in JSON in nanoseconds.
+	Early time.Duration `json:"early,omitempty"`
+}
+
 // within gives an order as long as it was given.
 func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	orElse(&d, 5*time.Minute)
@@ -86,9 +98,12 @@ func (f *Fleet) Handlers() map[string]control.Handler {
 			defer cancel()
 			return f.Storm(ctx, a.Storm)
 		}),
-		OrderExpect: control.On(func(_ context.Context, p Plan) (control.Nothing, error) { return nothing, f.Expect(p) }),
-		OrderReset:  control.On(func(context.Context, control.Nothing) (control.Nothing, error) { f.Reset(); return nothing, nil }),
-		OrderStats:  control.On(func(context.Context, control.Nothing) (Stats, error) { return f.Stats(), nil }),
-		OrderClose:  control.On(func(context.Context, control.Nothing) (control.Nothing, error) { f.Close(); return nothing, nil }),
+		OrderReact:    control.On(func(_ context.Context, r Reaction) (control.Nothing, error) { return nothing, f.React(r) }),
+		OrderExposure: control.On(func(_ context.Context, a ExposureArgs) (Exposure, error) { return f.Exposure(a.Early), nil }),
+		OrderReport:   control.On(func(_ context.Context, r Reports) (control.Nothing, error) { return nothing, f.Report(r) }),
+		OrderExpect:   control.On(func(_ context.Context, p Plan) (control.Nothing, error) { return nothing, f.Expect(p) }),
+		OrderReset:    control.On(func(context.Context, control.Nothing) (control.Nothing, error) { f.Reset(); return nothing, nil }),
+		OrderStats:    control.On(func(context.Context, control.Nothing) (Stats, error) { return f.Stats(), nil }),
+		OrderClose:    control.On(func(context.Context, control.Nothing) (control.Nothing, error) { f.Close(); return nothing, nil }),
 	}
 }

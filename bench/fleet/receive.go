@@ -25,6 +25,10 @@ func (c *client) Message(from *h2.Stream, m h2.Message) {
 		return // without an answer (C10)
 	}
 	s := &c.subs[k]
+	unknown := (*set)(nil) // what was rejected, so that the client may have it or not
+	if s.rejected != 0 {
+		unknown = s.allow
+	}
 	c.checkNonce(k, e.nonce)
 	b, st := c.view.take(k, &e, &m, stepKey{from: s.state.Load(), asked: s.asked, allow: s.allow.union(s.again)})
 	c.violates(st.problems...)
@@ -36,13 +40,17 @@ func (c *client) Message(from *h2.Stream, m h2.Message) {
 	}
 	child := k.info().child
 	parent := child != kinds && c.link.fleet.types.has(child)
-	if parent && st.changed != nil { // E3: also what was rejected, and of clusters that are
-		c.subs[child].allow = c.subs[child].allow.union(st.changed)
+	// E3: also what was rejected, and of clusters that are, and once more of what follows those.
+	if changed := st.changed.union(b.names.minus(b.names.minus(unknown))); parent && changed != nil {
+		c.subs[child].allow = c.subs[child].allow.union(changed)
 		c.subs[child].rejected = 0
 	}
 	refusal := b.bad
 	if c.role == rejecting && c.synced.Load() {
 		refusal = "rejected on purpose"
+	}
+	if text := c.react(b); text != "" {
+		refusal = text
 	}
 	if refusal != "" {
 		s.rejected = b.hash

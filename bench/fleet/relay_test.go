@@ -21,13 +21,16 @@ type node struct {
 }
 
 // startRelay starts a relay below a control plane.
-func startRelay(t *testing.T, origin, variant string) *node {
+func startRelay(t *testing.T, origin, variant string, change ...func(*config.Config)) *node {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Node.Name = "node"
 	cfg.Listener.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Upstream.Addresses, cfg.Upstream.Variant = []string{origin}, config.Variant(variant)
 	cfg.Drain.Duration, cfg.Drain.Grace = 10*time.Millisecond, xdstest.Patience
+	for _, f := range change {
+		f(cfg)
+	}
 	n, err := relay.New(cfg, relay.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func (v *view) merge(k stepKey, s *step) {
 		switch {
 		case !k.asked.has(i.number):
 			s.note(UnaskedName, "%s of type %s", v.name(b.kind, i.number), typ)
-		case had && now.revision < old.revision:
+		case had && now.revision < old.revision && !v.fleet.mayReturn(old.revision):
 			s.note(WentBack, "%s of type %s changed from revision %d back to %d", v.name(b.kind, i.number), typ, old.revision, now.revision)
 		case had && now == old && k.allow.has(i.number):
 			excused = true
@@ -140,7 +140,7 @@ func (v *view) replace(k stepKey, s *step) {
 		now := held{revision: i.revision}
 		sum += sumOf(i.number, now)
 		newest = max(newest, now.revision)
-		if had && now.revision < old.revision {
+		if had && now.revision < old.revision && !v.fleet.mayReturn(old.revision) {
 			s.note(WentBack, "%s of type %s changed from revision %d back to %d", v.name(b.kind, i.number), typ, old.revision, now.revision)
 		}
 		if had && now == old {

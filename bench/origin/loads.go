@@ -7,16 +7,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// reportEvery is how often the origin asks for load reports.
-const reportEvery = 10 * time.Second
-
 // loads takes load reports and keeps nothing of them.
 type loads struct {
 	lrsv3.UnimplementedLoadReportingServiceServer
+	every time.Duration // the interval between two reports
 }
 
 // StreamLoadStats asks for the load of all clusters and discards the reports.
-func (loads) StreamLoadStats(stream lrsv3.LoadReportingService_StreamLoadStatsServer) error {
+func (l *loads) StreamLoadStats(stream lrsv3.LoadReportingService_StreamLoadStatsServer) error {
 	for asked := false; ; asked = true {
 		if _, err := stream.Recv(); err != nil {
 			return err
@@ -24,7 +22,7 @@ func (loads) StreamLoadStats(stream lrsv3.LoadReportingService_StreamLoadStatsSe
 		if asked {
 			continue
 		}
-		if err := stream.Send(&lrsv3.LoadStatsResponse{SendAllClusters: true, LoadReportingInterval: durationpb.New(reportEvery)}); err != nil {
+		if err := stream.Send(&lrsv3.LoadStatsResponse{SendAllClusters: true, LoadReportingInterval: durationpb.New(l.every)}); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -35,6 +36,8 @@ type Config struct {
 	Cache Kind
 	// Loads makes it take load reports (LRS) of all clusters.
 	Loads bool
+	// LoadsEvery is the interval between two load reports that it asks for; 0 means 10 s.
+	LoadsEvery time.Duration
 }
 
 // holder is one of the caches.
@@ -49,7 +52,7 @@ type holder interface {
 type Origin struct {
 	spec    content.Spec  // fixed
 	cache   holder        // fixed
-	loads   bool          // fixed
+	loads   *loads        // fixed; nil for none
 	counter drive.Counter // atomic
 
 	state *content.State // owned by who calls Change
@@ -61,7 +64,10 @@ func New(cfg Config) (*Origin, error) {
 	if err := cfg.Spec.Validate(); err != nil {
 		return nil, err
 	}
-	o := &Origin{spec: cfg.Spec, loads: cfg.Loads, state: content.NewState(cfg.Spec, time.Now())}
+	o := &Origin{spec: cfg.Spec, state: content.NewState(cfg.Spec, time.Now())}
+	if cfg.Loads {
+		o.loads = &loads{every: cmp.Or(cfg.LoadsEvery, 10*time.Second)}
+	}
 	switch cfg.Cache {
 	case Snapshot:
 		o.cache = newSnapshots(&cfg.Spec)
@@ -124,8 +130,8 @@ func (o *Origin) Listening() drive.Listening {
 	endpointservice.RegisterEndpointDiscoveryServiceServer(gs, s)
 	listenerservice.RegisterListenerDiscoveryServiceServer(gs, s)
 	routeservice.RegisterRouteDiscoveryServiceServer(gs, s)
-	if o.loads {
-		lrsv3.RegisterLoadReportingServiceServer(gs, loads{})
+	if o.loads != nil {
+		lrsv3.RegisterLoadReportingServiceServer(gs, o.loads)
 	}
 	return drive.GRPC(gs)
 }

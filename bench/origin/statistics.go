@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/stats"
 
 	"xdsrelay/bench/content"
@@ -38,17 +39,20 @@ func (s *statistics) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	case *stats.End:
 		s.to.Closed()
 	case *stats.InPayload:
-		typeURL, nack := "", false
+		typeURL, rejection := "", (*rpcstatus.Status)(nil)
 		switch r := e.Payload.(type) {
 		case *discoveryv3.DiscoveryRequest:
-			typeURL, nack = r.GetTypeUrl(), r.GetErrorDetail() != nil
+			typeURL, rejection = r.GetTypeUrl(), r.GetErrorDetail()
 		case *discoveryv3.DeltaDiscoveryRequest:
-			typeURL, nack = r.GetTypeUrl(), r.GetErrorDetail() != nil
+			typeURL, rejection = r.GetTypeUrl(), r.GetErrorDetail()
 		}
 		if typeURL == "" {
 			typeURL, _ = ctx.Value(ownType{}).(string)
 		}
-		s.to.Request(typeURL, e.Length, nack)
+		s.to.Request(typeURL, e.Length, rejection != nil)
+		if rejection != nil {
+			s.to.Rejected(rejection.GetMessage())
+		}
 	case *stats.OutPayload:
 		switch r := e.Payload.(type) {
 		case *discoveryv3.DiscoveryResponse:

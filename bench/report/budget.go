@@ -23,6 +23,7 @@ const (
 	TimesFloor              // its ratio to the floor's
 	FloorPlus               // what it is above the floor's
 	TimesFirst              // its ratio to that of the first case with the same variant
+	FirstPlus               // what it is above that of the first case with the same variant
 	// TimesParts: its ratio to the sum of its parts: that of the first case with the same
 	// variant, and what the floor takes more here than there.
 	TimesParts
@@ -83,6 +84,27 @@ func Budgets() []Budget {
 		{"the same after changes", "limit", "one", OfFormula, "", AtMost, 100},
 		{"CPU while the origin is down, of a core", "outage-idle", "outage", CoreShare, "", AtMost, 1},
 		{"log lines while the origin is down", "outage-idle", "outage", LogLines, "", AtMost, 100},
+		{"clients that receive a revision that all of them reject", "rollout-rejected", "reject", Exposed, "", AtMost, 5},
+		{"keys that do not refuse it", "rollout-rejected", "reject", NotHeld, "", AtMost, 0},
+		{"time from the first rejection until it is refused", "rollout-rejected", "reject", HeldAfter, "", AtMost, 2000},
+		{"NACKs to the control plane", "rollout-rejected", "reject", OriginNACKs, "", AtMost, 1},
+		{"NACKs without the resource or the reason, or none at all", "rollout-rejected", "reject", Unexplained, "", AtMost, 0},
+		{"clients that receive a revision with which they disconnect", "rollout-lost", "leave", ExposedShare, "", AtMost, 1},
+		{"keys that do not refuse it", "rollout-lost", "leave", NotHeld, "", AtMost, 0},
+		{"time from the first lost client until it is refused", "rollout-lost", "leave", HeldAfter, "", AtMost, 10_000},
+		{"clients that receive it twice", "rollout-lost", "leave", ExposedAgain, "", AtMost, 0},
+		{"clients that receive a revision with 5 % of errors instead of 0.1 %", "rollout-errors", "errors", ExposedShare, "", AtMost, 1},
+		{"keys that do not refuse it", "rollout-errors", "errors", NotHeld, "", AtMost, 0},
+		{"intervals of load reports until it is refused", "rollout-errors", "errors", HeldIntervals, "", AtMost, 2},
+		{"clients that receive a good revision of all keys within the first bake", "rollout-keys", "accept", ExposedEarly, "", AtMost, 1},
+		{"good revisions of all keys that do not reach all clients", "rollout-keys", "accept", NotComplete, "", AtMost, 0},
+		{"clients that receive a bad revision of all keys after a good one", "rollout-keys", "reject", ExposedShare, "", AtMost, 1},
+		{"clients that receive a bad revision of all keys", "rollout-keys-bad", "reject", ExposedShare, "", AtMost, 1},
+		{"CPU per response and ACK with an idle policy", "rollout-cost", "one", CPUPerResponse, "", TimesFirst, 1.05},
+		{"CPU per response and ACK while a revision is held", "rollout-cost", "held", CPUPerResponse, "", TimesFirst, 1.1},
+		{"p99 of endpoints while a revision is held", "rollout-cost", "held", P99, "", TimesFirst, 1.05},
+		{"live heap per client with a policy", "rollout-memory", "sync", HeapPerClient, "", FirstPlus, 16},
+		{"live heap per key with a policy", "rollout-memory", "sync", HeapPerKey, "", FirstPlus, 224},
 		{"live heap per client", "check", "sync", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
 		{"live heap per client after changes", "check", "one", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
 		{"memory in use per client, with stacks and the runtime's own", "check", "sync", InUsePerClient, "", FloorPlus, 5 << 10},
@@ -167,6 +189,11 @@ func (b *Budget) judge(s *Summary, c *CaseSummary) (Verdict, bool) {
 		}
 		measured, v.Limit = cell.Median/base.Median, fmt.Sprintf("%g × %s", b.Limit, difference(first.Name, c.Name))
 		unit = "×"
+	case FirstPlus:
+		if base == nil {
+			return v, false
+		}
+		measured, v.Limit = cell.Median-base.Median, fmt.Sprintf("%s + %s", difference(first.Name, c.Name), unit.Format(b.Limit))
 	case TimesParts:
 		if base == nil || floor == nil {
 			return v, false
@@ -233,7 +260,7 @@ func difference(name, other string) string {
 
 // LimitText is the limit in words.
 func (b *Budget) LimitText() string {
-	unit := map[string]Unit{RSSPerClient: Bytes, RSSAtRest: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent, InUsePerClient: Bytes}[b.Metric]
+	unit := map[string]Unit{RSSPerClient: Bytes, RSSAtRest: Bytes, HeapPerClient: Bytes, HeapPerKey: Bytes, AllocsPerAnswer: Count, CoreShare: Percent, OfFormula: Percent, InUsePerClient: Bytes, ExposedShare: Percent, ExposedEarly: Percent, HeldAfter: Millis}[b.Metric]
 	switch b.Bound {
 	case AtMostKeys:
 		return "≤ " + unit.Format(b.Limit) + " for each key"
@@ -245,6 +272,8 @@ func (b *Budget) LimitText() string {
 		return fmt.Sprintf("≤ %g × the first setup and what the floor takes more than there", b.Limit)
 	case TimesFirst:
 		return fmt.Sprintf("≤ %g × the first setup", b.Limit)
+	case FirstPlus:
+		return "≤ the first setup + " + unit.Format(b.Limit)
 	case TimesSync:
 		return fmt.Sprintf("≤ %g × the first sync", b.Limit)
 	case TimesCold:

@@ -75,6 +75,12 @@ type Setup struct {
 	Equal bool `json:"equal,omitempty"`
 	// TLS is how clients connect; empty means in plaintext.
 	TLS string `json:"tls,omitempty"`
+	// Kept says that a relay keeps last known good, and Bake is the bake of each step of a rollout
+	// policy of all keys, in seconds; 0 is no policy.
+	Kept bool `json:"last_known_good,omitempty"`
+	Bake int  `json:"bake_s,omitempty"`
+	// ReportEvery is the interval of the load reports of all clients, in milliseconds; 0 is none.
+	ReportEvery int `json:"report_every_ms,omitempty"`
 	// Memory is the memory limit of each process of the target that is written in Go
 	// (GOMEMLIMIT), in bytes; 0 is none.
 	Memory int64 `json:"memory,omitempty"`
@@ -126,6 +132,12 @@ func (s Setup) String() string {
 	}
 	if s.MinInterval > 0 {
 		fmt.Fprintf(&b, ", minimum interval of %d ms", s.MinInterval)
+	}
+	if s.Bake > 0 {
+		fmt.Fprintf(&b, ", rollout policy with bakes of %d s", s.Bake)
+	}
+	if s.ReportEvery > 0 {
+		fmt.Fprintf(&b, ", load reports each %d ms", s.ReportEvery)
 	}
 	if s.Memory > 0 {
 		fmt.Fprintf(&b, ", memory limit of %s", Bytes.Format(float64(s.Memory)))
@@ -180,6 +192,7 @@ const (
 	Change  = "change"  // resources change
 	Storm   = "storm"   // all clients connect anew
 	Restart = "restart" // the nodes are restarted, one after the other
+	Release = "release" // clusters change, and a rollout policy decides which clients receive that
 )
 
 // Step is a part of a run that was measured by itself. Counts and CPU time are
@@ -204,6 +217,8 @@ type Step struct {
 	Load Load `json:"load,omitzero"`
 	// Tier is what the nodes exchanged, if they are one.
 	Tier Tier `json:"tier,omitzero"`
+	// Rollout is what became of a change that a rollout policy released; nil for other steps.
+	Rollout *Rollout `json:"rollout,omitempty"`
 	// Changes is how many changes there were, and Late how many seconds after it
 	// was due the origin made one, at most.
 	Changes int     `json:"changes,omitempty"`

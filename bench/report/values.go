@@ -144,6 +144,13 @@ func (s *Step) values(setup Setup, run *Run) []value {
 			add(Refused, "streams refused, or ended for want of memory", Count, float64(s.Refused))
 		}
 		add("fleet_cpu", "fleet: CPU per response", Micros, s.Fleet.CPU/responses*1e6)
+	case Release:
+		if s.Rollout != nil {
+			s.Rollout.values(setup, add)
+		}
+		cost("cpu", "CPU", Millis, s.Target.CPU*1e3)
+		tier("", 1)
+		add(LogLines, "log lines", Count, float64(s.LogLines))
 	case Idle:
 		cost(CoreShare, "CPU, of a core", Percent, s.Target.CPU/max(s.Seconds, 1e-3)*100)
 		tier("per second", max(s.Seconds, 1e-3))

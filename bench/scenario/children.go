@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"strconv"
+	"time"
 
 	"xdsrelay/bench/certs"
 	"xdsrelay/bench/report"
@@ -33,6 +34,9 @@ func serverArgs(t Target, s report.Setup, secured *certs.Files) []string {
 		return append([]string{kindFloor, "--tcp", "--sync", "--" + s.Variant}, args...)
 	}
 	args = append([]string{kindOrigin}, args...)
+	if s.ReportEvery > 0 {
+		args = append(args, "--load-reports", (time.Duration(s.ReportEvery) * time.Millisecond).String())
+	}
 	if t.kind == kindOrigin && t.arg != "" {
 		args = append(args, "--cache", t.arg)
 	}

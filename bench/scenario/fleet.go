@@ -134,6 +134,22 @@ func (f *fleetChild) storm(ctx context.Context, s fleet.Storm, timeout time.Dura
 	return f.reached(r.Reached, err)
 }
 
+// react makes clients react to a revision.
+func (f *fleetChild) react(ctx context.Context, r fleet.Reaction) error {
+	return f.explain(f.child.Call(ctx, fleet.OrderReact, r, nil))
+}
+
+// report makes clients send load reports.
+func (f *fleetChild) report(ctx context.Context, r fleet.Reports) error {
+	return f.explain(f.child.Call(ctx, fleet.OrderReport, r, nil))
+}
+
+// exposure is which clients have received what they react to, and how many of them early.
+func (f *fleetChild) exposure(ctx context.Context, early time.Duration) (e fleet.Exposure, err error) {
+	err = f.child.Call(ctx, fleet.OrderExposure, fleet.ExposureArgs{Early: early}, &e)
+	return e, f.explain(err)
+}
+
 // reset begins counts and distributions anew.
 func (f *fleetChild) reset(ctx context.Context) error {
 	return f.explain(f.child.Call(ctx, fleet.OrderReset, nil, nil))

@@ -35,6 +35,7 @@ const (
 	Down    Action = "down"    // the origin goes away
 	Up      Action = "up"      // the origin comes back
 	Restart Action = "restart" // the target's nodes restart, one after the other
+	Release Action = "release" // a cluster changes, and clients react to it; a rollout policy may hold it back
 )
 
 // Step is a part of a scenario.
@@ -52,6 +53,10 @@ type Step struct {
 	Cold bool
 	// Percent is how much of the resources changes while the clients of a storm are away.
 	Percent int
+	// React is how clients react to a release: one of [fleet.Reaction], or reactErrors. Without a
+	// rollout policy they accept it. Within is how long clients stay that leave.
+	React  string
+	Within time.Duration
 	// Partial says that it is no failure if some clients do not get what they
 	// wait for in the time For.
 	Partial bool
@@ -75,6 +80,24 @@ func Find(name string) (Scenario, error) {
 		return Scenario{}, fmt.Errorf("unknown scenario %q, expected one of %s", name, strings.Join(names, ", "))
 	}
 	return all[i], nil
+}
+
+// Named returns the scenario of a name, or all of a group: those whose names begin with it and a dash.
+func Named(name string) ([]Scenario, error) {
+	var group []Scenario
+	for _, s := range All() {
+		if s.Name == name {
+			return []Scenario{s}, nil
+		}
+		if strings.HasPrefix(s.Name, name+"-") {
+			group = append(group, s)
+		}
+	}
+	if len(group) == 0 {
+		_, err := Find(name)
+		return nil, err
+	}
+	return group, nil
 }
 
 // Override replaces parts of a scenario; what is zero stays as it is.
@@ -176,6 +199,8 @@ func check(s report.Setup) error {
 		return fmt.Errorf("a tier of %d node, expected at least 2", s.Nodes)
 	case s.TLS != "" && s.TLS != report.MTLS && s.TLS != report.MTLSTickets:
 		return fmt.Errorf("TLS %q, expected %q or %q", s.TLS, report.MTLS, report.MTLSTickets)
+	case s.Bake < 0 || s.Bake > 0 && !s.Kept:
+		return fmt.Errorf("bakes of %d s, last known good %t, expected none, or both", s.Bake, s.Kept)
 	case s.PerConnection < 0 || s.PerConnection > 1000:
 		return fmt.Errorf("%d clients to a connection, expected 0 to 1000", s.PerConnection)
 	case s.Slow < 0 || s.Stuck < 0 || s.Slow+s.Stuck > 100:

@@ -40,16 +40,19 @@ func (r *runner) do(ctx context.Context, s Step) (*report.Step, error) {
 		return r.measured(ctx, s, report.Change, r.change)
 	case Storm:
 		return r.measured(ctx, s, report.Storm, r.storm)
+	case Release:
+		return r.measured(ctx, s, report.Release, r.release)
 	case Restart:
 		return r.measured(ctx, s, report.Restart, r.restart)
 	}
 	return nil, fmt.Errorf("unknown action %q", s.Do)
 }
 
-// took is how long clients waited, and the changes that there were.
+// took is how long clients waited, and what there was to see.
 type took struct {
 	time    time.Duration
 	changes int
+	rollout *report.Rollout // what became of a release
 }
 
 // measured does what a step does, and reads everything before and after that.
@@ -90,6 +93,7 @@ func (r *runner) measured(ctx context.Context, s Step, kind string, do func(cont
 	}
 	out.Heap.Allocated -= heapBefore.Allocated
 	out.Name, out.Kind, out.At, out.Changes = s.Name, kind, seconds(from.at.Sub(r.began)), done.changes
+	out.Rollout = done.rollout
 	if done.time > 0 {
 		out.Seconds = seconds(done.time)
 	}

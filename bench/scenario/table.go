@@ -66,7 +66,7 @@ func All() []Scenario {
 	mutual.TLS, resumed.TLS = report.MTLS, report.MTLSTickets
 	compared := []string{report.FloorTarget, report.OriginTarget, report.RelayTarget}
 
-	return []Scenario{
+	return append([]Scenario{
 		{
 			Name: "steady", Answers: "What does each client cost when one resource, a burst of 20 or everything changes?",
 			Setups: both(usual), Targets: compared,
@@ -210,7 +210,7 @@ func All() []Scenario {
 			Name: "check-keys", Answers: "Does a small key take as little memory as it did, and a key that is equal to others less?",
 			Setups: []report.Setup{small, alike}, Targets: []string{report.RelayTarget}, Steps: []Step{syncStep},
 		},
-	}
+	}, rollouts()...)
 }
 
 // both returns a setup in both variants.

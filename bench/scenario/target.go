@@ -128,7 +128,7 @@ func newNodes(ctx context.Context, b *bed, origin, dir string) ([]*node, error) 
 			return nil, err
 		}
 		n.admin = fmt.Sprintf("127.0.0.1:%d", admin)
-		if err := os.WriteFile(file, []byte(b.relayConfig(i, n, origin)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(b.relayConfig(i, n, origin, filepath.Join(dir, fmt.Sprintf("good-%d", i+1)))), 0o600); err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
@@ -143,7 +143,7 @@ func newNodes(ctx context.Context, b *bed, origin, dir string) ([]*node, error) 
 
 // relayConfig is the configuration of a node: the defaults, with metrics on.
 // Nodes count from 0.
-func (b *bed) relayConfig(number int, n *node, origin string) string {
+func (b *bed) relayConfig(number int, n *node, origin, dir string) string {
 	setup, secured := b.setup, b.certs
 	intervals, secure, together := "", "", ""
 	if b.tier != nil {
@@ -155,7 +155,7 @@ func (b *bed) relayConfig(number int, n *node, origin string) string {
 	if secured != nil {
 		secure = fmt.Sprintf("  tls: {cert_file: %q, key_file: %q, ca_file: %q}\nauthorization: {allow_any: true}\n", secured.Server, secured.Key, secured.CA)
 	}
-	return limitsFor(setup) + together + fmt.Sprintf(`node:
+	return limitsFor(setup) + together + b.rolloutConfig(dir) + fmt.Sprintf(`node:
   name: node-%d
 listener:
   address: %s

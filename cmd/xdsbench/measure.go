@@ -65,19 +65,21 @@ func (m *measuring) measure(ctx context.Context, a *app, names []string, targets
 	}
 	var all []scenario.Scenario
 	for _, name := range names {
-		s, err := scenario.Find(name)
-		if err == nil {
-			s, err = s.Apply(m.override)
-		}
+		named, err := scenario.Named(name)
 		if err != nil {
 			return usageError{err}
 		}
-		for _, text := range s.Targets {
-			if _, err := scenario.ParseTarget(text); err != nil {
+		for _, s := range named {
+			if s, err = s.Apply(m.override); err != nil {
 				return usageError{err}
 			}
+			for _, text := range s.Targets {
+				if _, err := scenario.ParseTarget(text); err != nil {
+					return usageError{err}
+				}
+			}
+			all = append(all, s)
 		}
-		all = append(all, s)
 	}
 	programs, remove, err := m.programs(ctx, all)
 	if err != nil {

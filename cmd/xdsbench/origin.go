@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"xdsrelay/bench/origin"
@@ -10,6 +12,7 @@ import (
 func (a *app) newOriginCmd() *cobra.Command {
 	var s serving
 	cache := ""
+	var reports time.Duration
 	cmd := &cobra.Command{
 		Use:   "origin",
 		Short: "Be a control plane on go-control-plane",
@@ -23,7 +26,7 @@ func (a *app) newOriginCmd() *cobra.Command {
 			if err := s.check(); err != nil {
 				return err
 			}
-			o, err := origin.New(origin.Config{Spec: s.spec, Cache: origin.Kind(cache)})
+			o, err := origin.New(origin.Config{Spec: s.spec, Cache: origin.Kind(cache), Loads: reports > 0, LoadsEvery: reports})
 			if err != nil {
 				return usageError{err}
 			}
@@ -32,5 +35,6 @@ func (a *app) newOriginCmd() *cobra.Command {
 	}
 	s.addFlags(cmd)
 	cmd.Flags().StringVar(&cache, "cache", string(origin.Linear), "the cache of go-control-plane: snapshot or linear")
+	cmd.Flags().DurationVar(&reports, "load-reports", 0, "the interval of the load reports that it asks for; 0 means none")
 	return cmd
 }
