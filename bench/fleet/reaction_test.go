@@ -10,7 +10,6 @@ import (
 	"xdsrelay/bench/drive"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/config"
-	"xdsrelay/relay/rollout"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -19,7 +18,7 @@ func startStaged(t *testing.T, origin string) *node {
 	t.Helper()
 	return startRelay(t, origin, "delta", func(cfg *config.Config) {
 		cfg.LastKnownGood.Store, cfg.LastKnownGood.Directory = config.StoreDirectory, t.TempDir()
-		cfg.Aggregation.Rules = []aggregation.Rule{{Name: "all", Key: "node.cluster", Rollout: rollout.Quick}}
+		cfg.Aggregation.Rules = []aggregation.Rule{{Name: "all", Key: "node.cluster", Rollout: "quick"}}
 	})
 }
 
