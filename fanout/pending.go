@@ -128,7 +128,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Que
 	v := s.viewOf(ts, &h)
 	next := ts.Judge(&v, &conversation.Answer{
 		Empty: b.data == nil, More: b.more, NoResources: b.resources == 0, Local: b.local, Silent: s.nonces == 0,
-		Withholds: b.withholds, Ordered: q.KeepRemoved && b.withdraws,
+		Withholds: b.withholds, Ordered: q.KeepRemoved,
 	})
 	ts.Wait = next.Why
 	switch next.Act {

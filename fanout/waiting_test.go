@@ -70,6 +70,33 @@ func TestWaitingForAnotherType(t *testing.T) {
 	})
 }
 
+// TestWaitingForRemovals: K20: a removal that waits for the routes that may lead to what is removed says
+// so.
+func TestWaitingForRemovals(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(cds)
+		s.Subscribe(rds, "r")
+		w.asked(cds, "*")
+		w.asked(rds, "r")
+		w.change(cds, nil, cluster("a", 1), cluster("b", 1))
+		s.Ack(has(t, s.RecvType(t, cds), "a", "b"))
+		w.change(rds, nil, route("r", "b"))
+		f := has(t, s.RecvType(t, rds), "r")
+		w.change(rds, nil, route("r", "a")) // B9
+		w.change(cds, []string{"b"}, cluster("a", 1))
+		w.expectWaiting(cds, "ordered after another type")
+		if after := w.info(cds).After; after != rds {
+			t.Errorf("the clusters are ordered after %q, expected %q", after, rds)
+		}
+		s.Ack(f)
+		s.Ack(has(t, s.RecvType(t, rds), "r"))
+		s.Ack(s.RecvType(t, cds))
+		w.expectWaiting(cds, "")
+	})
+}
+
 // TestWaitingForTheTierHead: K20: a client that holds newer content than this node says so (K12).
 func TestWaitingForTheTierHead(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
