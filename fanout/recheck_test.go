@@ -220,7 +220,7 @@ func TestRulesChange(t *testing.T) {
 		two.Quiet(t, time.Hour)
 
 		w.rule(t, own)
-		two.Quiet(t, time.Second)
+		two.Quiet(t, time.Millisecond) // less than the time between two checks for due streams
 		w.srv.Recheck()
 		if st := two.ExpectClosed(t); st.Code() != codes.PermissionDenied || !strings.Contains(st.Message(), "tried: own") {
 			t.Errorf("an external client: %v", st)
