@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/fanout/bodycache"
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -12,36 +13,41 @@ import (
 // body is the response for all clients in the same position, without the nonce. It is immutable.
 type body struct {
 	data []byte // encoded; nil if there is nothing to send
+	kind bodyKind
+	// answer is what it has of the cache's answer, if it has content.
+	answer conversation.Answer
+	// exposure is what a client that was sent it is exposed to of a candidate.
+	exposure Exposure
 	// to is the position of a client that has the response.
 	to cache.Position
-	// version identifies all content that the subscription sees; derived means that it was computed
-	// from that content.
-	version string
-	derived bool
+	// version identifies all content that the subscription sees. proof is the same if a client with
+	// this version has everything that would be sent (B39); empty if none proves that.
+	version, proof string
 	// endpoints are the names of the endpoints of the new and changed clusters in it (E3).
 	endpoints *cache.Names
-	// withheld and unrefreshed must be sent later, and more means that further parts follow (B40);
-	// see cache.Changes.
+	// withheld and unrefreshed must be sent later; see cache.Changes.
 	withheld, unrefreshed *cache.Names
-	unknown, unjudged     *cache.Names // of the forced names
-	more                  bool
+	unknown, unjudged     *cache.Names           // of the forced names
 	newest                uint64                 // the newest generation when it was made
 	source                string                 // control_plane.identifier of the control plane
-	noted                 bool                   // it has more than resources and removals
 	sentVersion           string                 // the version in the response
 	system                resource.SystemVersion // the version that a delta control plane gives to all content that the client then has
-	known                 bool                   // the control plane has answered for all of it
 	failed                []string               // names for which it has an error
-	local                 bool                   // it says only that the control plane is unreachable (K15)
-	withdraws             bool                   // it has removals that KeepRemoved would hold back
-	withholds             bool                   // KeepRemoved holds removals back from another node
 	resources             int
-	errorsOnly            bool     // it has no resources; see located
-	replaced              bool     // it has something of a candidate
 	packing               *packing // nil if it is never compressed
 	only                  *place   // its place in the cache, if it was made for one client; otherwise nil
 	err                   error
 }
+
+// bodyKind is what a body is about.
+type bodyKind uint8
+
+const (
+	// ofContent: an answer of the cache.
+	ofContent bodyKind = iota
+	// ofLocators: refusals of resource locators alone (G9); see located.
+	ofLocators
+)
 
 // place is where a body is in the cache.
 type place struct {
@@ -121,12 +127,11 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		return &body{err: errTooFarBehind}
 	}
 	b := &body{
-		to: c.To, version: c.Version, derived: c.Derived, source: c.Source,
-		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, unjudged: c.Unjudged, more: c.More, newest: c.Newest,
-		resources: len(c.Resources),
+		to: c.To, version: c.Version, source: c.Source,
+		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, unjudged: c.Unjudged, newest: c.Newest,
+		resources: len(c.Resources), failed: c.Failed, system: c.System,
+		answer: answerOf(&c), exposure: exposureTo(&c), proof: proofOf(&c),
 	}
-	b.known, b.withdraws, b.withholds, b.failed = c.Known, c.Withdraws, c.Withholds, c.Failed
-	b.system, b.replaced = c.System, c.Replaced
 	switch {
 	case f.relay && (c.Derived || c.More || c.Withholds):
 		c.Version = ""
@@ -134,8 +139,6 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		c.Version = c.System.Version
 	}
 	b.sentVersion = c.Version
-	b.noted = len(c.Lifetimes)+len(c.Errors) > 0
-	b.local = c.Locals > 0 && c.Locals == len(c.Errors) && len(c.Resources)+len(c.Removed) == 0
 	t, empty := ts.table.Type, c.Empty()
 	if !f.delta {
 		// F7, F8: SotW has no heartbeats that all clients understand.
@@ -143,11 +146,66 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	}
 	partialSotW := !f.delta && !t.FullState
 	if empty || partialSotW && len(c.Resources)+len(c.Errors) == 0 { // B32
+		b.answer.Extent = conversation.Nothing
 		return b
 	}
 	b.data = s.encode(t, f, &c)
 	b.endpoints = endpointsOf(c.News)
 	return b
+}
+
+// answerOf returns what a conversation has to know of an answer, in a form that can say all of it.
+func answerOf(c *cache.Changes) conversation.Answer {
+	return conversation.Answer{Extent: extentOf(c), Rest: leftBy(c), Removals: removalsOf(c)}
+}
+
+func extentOf(c *cache.Changes) conversation.Extent {
+	switch {
+	case c.Empty():
+		return conversation.Nothing
+	case len(c.Resources) > 0:
+		return conversation.Resources
+	case c.Locals > 0 && c.Locals == len(c.Errors) && len(c.Removed) == 0:
+		return conversation.OnlyUnreachable
+	}
+	return conversation.NoResources
+}
+
+func leftBy(c *cache.Changes) conversation.Rest {
+	switch {
+	case c.More:
+		return conversation.PartsLeft
+	case !c.Known:
+		return conversation.UnknownLeft
+	}
+	return conversation.NothingLeft
+}
+
+func removalsOf(c *cache.Changes) conversation.Removals {
+	switch {
+	case c.Withholds:
+		return conversation.KeptFromNode
+	case c.Withdraws:
+		return conversation.SomeRemovals
+	}
+	return conversation.NoRemovals
+}
+
+// exposureTo returns what a client that is sent an answer is exposed to of a candidate.
+func exposureTo(c *cache.Changes) Exposure {
+	if c.Replaced {
+		return Exposed
+	}
+	return NotExposed
+}
+
+// proofOf returns the version that proves that a client has all of an answer: it was computed from the
+// content, and there is nothing in the answer that it does not cover.
+func proofOf(c *cache.Changes) string {
+	if !c.Derived || len(c.Lifetimes)+len(c.Errors) > 0 {
+		return ""
+	}
+	return c.Version
 }
 
 // withSotW omits resources without a SotW form (D8, G8).

@@ -245,6 +245,5 @@ func (s *stream) claimHoldsLocked(ts *typeState, h cache.SubscriptionState, b *b
 	claimed := ts.claims.version
 	outdated := ts.claims.outdated
 	ts.claims = nil
-	return !outdated && !b.noted && !s.delta && ts.Nonce == 0 && h.HasWildcardAlone() && h.Answer == cache.Answered &&
-		ts.table.Type.FullState && b.derived && b.version == claimed
+	return !outdated && ts.scope(s.form) == cache.FullState && ts.Nonce == 0 && h.HasWildcardAlone() && h.Answer == cache.Answered && b.proof == claimed
 }

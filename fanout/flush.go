@@ -111,7 +111,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 		ts.AckTimeout()
 	}
 	ts.committed(q, b, s.nonces, size, now)
-	if b.replaced || s.candidate.IsPromoted(ts.table) {
+	if b.exposure != NotExposed || s.candidate.IsPromoted(ts.table) {
 		ts.exposure = Exposed
 	}
 	if len(b.failed) > 0 {
@@ -153,7 +153,7 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 				if q.KeepRemoved {
 					kept |= 1 << i
 				}
-			case ts.depends() && !b.errorsOnly && s.anyBehindLocked((*typeState).supplies):
+			case ts.depends() && b.kind == ofContent && s.anyBehindLocked((*typeState).supplies):
 				// E2: a change must not overtake an earlier one. A type that was looked at before
 				// can be behind only if it waits for an ACK or changed just now; either causes
 				// another flush.

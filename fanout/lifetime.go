@@ -74,7 +74,7 @@ func stepOf(left time.Duration) time.Duration {
 // heartbeats and errors. The rest is held (B14). If every response must have the full state,
 // nothing can be sent.
 func (s *stream) notesLocked(ts *typeState, h cache.SubscriptionState, now time.Time) (q cache.Query, b *body) {
-	if s.noted(h) <= ts.Sent.Noted || !s.delta && ts.table.Type.FullState {
+	if s.noted(h) <= ts.Sent.Noted || ts.scope(s.form) == cache.FullState {
 		return q, nil
 	}
 	q = s.askLocked(ts, ts.Notes(), h, now)

@@ -73,7 +73,7 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 		Type: ts.table.Type, Version: cmp.Or(ts.version, seen.Version), ControlPlane: s.srv.identifier(seen.Source), Errors: ts.located.errors,
 	}
 	if s.delta {
-		return &body{data: resource.AppendDelta(nil, m), errorsOnly: true}
+		return &body{data: resource.AppendDelta(nil, m), kind: ofLocators}
 	}
-	return &body{data: resource.AppendSotW(nil, m), errorsOnly: true}
+	return &body{data: resource.AppendSotW(nil, m), kind: ofLocators}
 }

@@ -21,14 +21,17 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	s.repeatLocked(ts, now)
 	s.oweLocked(ts)
 	v := s.viewOf(ts, &h)
-	if v.News = ts.HasNews(h.Gen); !v.News {
+	if v.Due = ts.Due(h.Gen); v.Due == conversation.NothingDue {
 		ts.NoNews()
 	}
-	if ts.NeedsOrder(&v) { // the client lacks content that it should have
-		q.KeepRemoved = s.keepsLocked(ts, now)
-		v.RemovalsWait = q.KeepRemoved
+	switch {
+	case ts.NeedsOrder(&v): // the client lacks content that it should have
+		if q.KeepRemoved = s.keepsLocked(ts, now); !q.KeepRemoved {
+			v.Due = conversation.RemovalsDue
+		}
+	case ts.MayPace(&v) && s.isPacedLocked(ts, &h, now):
+		v.Due = conversation.ChangesPaced
 	}
-	v.Paced = ts.MayPace(&v) && s.isPacedLocked(ts, &h, now)
 	next := ts.Next(&v)
 	if next.Why == conversation.AwaitingAck && !s.waitsLocked(ts, now) {
 		next = ts.Next(&v)
@@ -52,7 +55,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		quiet.Scope = q.Scope.Quiet()
 		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
 			s.skipLocked(ts, quiet, b) // B14: no change is visible to the client
-			if b.more {
+			if b.answer.Rest == conversation.PartsLeft {
 				return s.pendingLocked(ts, now) // in the part so far
 			}
 			return s.notesLocked(ts, h, now)
@@ -66,8 +69,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 // viewOf returns the subscription's view of its table, in the form that a conversation needs.
 func (s *stream) viewOf(ts *typeState, h *cache.SubscriptionState) conversation.View {
 	return conversation.View{
-		Noted: s.noted(*h), Subscribed: !h.IsEmpty(), Wildcard: h.HasWildcard(), Answer: h.Answer,
-		Restoring: h.Held, Whole: !s.delta && ts.table.Type.FullState, ClaimsVersion: ts.claimsVersion(),
+		Noted: s.noted(*h), Interest: conversation.InterestOf(h, ts.claimsVersion()), Knowledge: conversation.KnowledgeOf(h),
+		Scope: ts.scope(s.form), Responses: s.nonces,
 	}
 }
 
@@ -108,7 +111,7 @@ func (s *stream) orderedLocked(ts *typeState, h cache.SubscriptionState, q cache
 	// The look at the table comes before the question which removals must wait: a route may have
 	// changed before the removal that we just saw. If nothing is withdrawn, clients whose removals
 	// must wait and clients whose removals need not wait share the answer.
-	if b.withdraws && ts.MayKeepRemovals(q.Since, ts.supplies()) && s.keepsLocked(ts, now) {
+	if b.answer.Removals == conversation.SomeRemovals && ts.MayKeepRemovals(q.Since, ts.supplies()) && s.keepsLocked(ts, now) {
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)
 	}
@@ -126,10 +129,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Que
 		return q, nil
 	}
 	v := s.viewOf(ts, &h)
-	next := ts.Judge(&v, &conversation.Answer{
-		Empty: b.data == nil, More: b.more, NoResources: b.resources == 0, Local: b.local, Silent: s.nonces == 0,
-		Withholds: b.withholds, Ordered: q.KeepRemoved,
-	})
+	next := ts.Judge(&v, &q, &b.answer)
 	ts.Wait = next.Why
 	switch next.Act {
 	case conversation.Send:

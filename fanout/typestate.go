@@ -71,10 +71,16 @@ func NewNack(at time.Time, why *Reason, version string) *Nack {
 // news returns the query for the next response.
 func (ts *typeState) news(f form) cache.Query {
 	q := ts.News()
-	if !f.delta && ts.table.Type.FullState {
-		q.Scope = cache.FullState
-	}
+	q.Scope = ts.scope(f)
 	return q
+}
+
+// scope returns that of responses with content in a form.
+func (ts *typeState) scope(f form) cache.Scope {
+	if !f.delta && ts.table.Type.FullState {
+		return cache.FullState
+	}
+	return cache.News
 }
 
 // quoted reports whether a request quotes the newest response.
@@ -85,13 +91,13 @@ func (ts *typeState) quoted(nonce []byte) bool {
 
 // result returns the part of b that a conversation keeps.
 func (b *body) result() conversation.Result {
-	return conversation.Result{To: b.to, Newest: b.newest, More: b.more, Withheld: b.withheld, Unrefreshed: b.unrefreshed, Unknown: b.unknown}
+	return conversation.Result{To: b.to, Newest: b.newest, More: b.answer.Rest == conversation.PartsLeft, Withheld: b.withheld, Unrefreshed: b.unrefreshed, Unknown: b.unknown}
 }
 
 // committed records that a response was sent.
 func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now stamp) {
 	ts.sentAt = now
-	if b.errorsOnly {
+	if b.kind == ofLocators {
 		ts.located.errors = nil
 		ts.CommitErrors(nonce, size)
 		return

@@ -11,9 +11,9 @@ import (
 // URL that it is ordered after. It costs nothing without queries: a flush sets a byte.
 func (s *stream) waitingLocked(ts *typeState, h *cache.SubscriptionState) (why conversation.Reason, after string) {
 	v := s.viewOf(ts, h)
-	v.News = ts.HasNews(h.Gen)
+	v.Due = ts.Due(h.Gen)
 	switch why = ts.Wait; {
-	case s.sending && (v.News || ts.Unanswered()): // no flush looks at the stream
+	case s.sending && (v.Due == conversation.ChangesDue || ts.Unanswered()): // no flush looks at the stream
 		return conversation.Blocked, ""
 	case ts.Unanswered() && (why == conversation.NothingNew || why == conversation.AwaitingAck):
 		return conversation.AwaitingAck, ""

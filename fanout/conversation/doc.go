@@ -15,6 +15,7 @@
 //   - state.go: phases, verdicts, kinds, events.
 //   - transitions.go: the table.
 //   - conversation.go: positions and debts, and one method per event.
+//   - view.go: what decisions depend on besides, as named values.
 //   - next.go: decisions and reasons.
 //
 // A transition that the table does not have panics in builds with the race detector and changes

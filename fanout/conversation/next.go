@@ -74,61 +74,32 @@ type Decision struct {
 	Why Reason
 }
 
-// View is what a subscription sees of its table now.
-type View struct {
-	// News is what [Conversation.HasNews] says, and Noted the newest note that it may see.
-	News  bool
-	Noted uint64
-	// Subscribed says that it has names or the wildcard, and Wildcard that it has that.
-	Subscribed, Wildcard bool
-	// Answer is what the control planes have answered for it, and Restoring says that nothing should
-	// be sent yet.
-	Answer    cache.AnswerState
-	Restoring bool
-	// Whole says that every response has the full state: SotW listeners and clusters.
-	Whole bool
-	// ClaimsVersion says that the client has named a version that it holds, which is not compared yet.
-	ClaimsVersion bool
-	// RemovalsWait says that removals have to wait for other types. It is asked for only where
-	// [Conversation.NeedsOrder] says so.
-	RemovalsWait bool
-	// Paced says that what was sent last is as new as the content at the begin of an interval that is
-	// not over. It is asked for only where [Conversation.MayPace] says so.
-	Paced bool
-}
-
-func (v *View) unknown() Reason {
-	if v.Answer == cache.OutOfReach {
-		return OriginUnreachable
-	}
-	return Unknown
-}
-
 // MayAnswer returns why the client must not be sent anything, whatever is new; NothingNew if it may.
 func (c *Conversation) MayAnswer(v *View) Reason {
 	switch {
-	case !v.Subscribed: // B4
+	case v.Interest == NoInterest: // B4
 		return NotSubscribed
-	case v.Restoring:
-		return Restoring
-	case v.Answer == cache.Answered || !v.Whole:
+	case v.Knowledge == Unconfirmed:
+		return v.Knowledge.lack()
+	case v.Scope != cache.FullState:
 		return NothingNew
 	case c.Has(Switched): // K13: the client holds something already
-		return v.unknown()
-	case c.Nonce == 0 && (v.Wildcard || v.ClaimsVersion):
-		// K13: a first full state without what is not known yet would read as its removal to a client
-		// that holds it, or takes the state for complete. Other clients get the existing ones of the
-		// names that they ask for (B25).
-		return v.unknown()
+		return v.Knowledge.lack()
+	case c.Nonce == 0 && v.Interest.readsAbsence(): // K13
+		return v.Knowledge.lack()
 	}
 	return NothingNew
 }
 
-// HasNews reports whether there may be resources or removals to send.
-func (c *Conversation) HasNews(gen uint64) bool {
+// Due returns whether there may be resources or removals to send, of a table that has reached a
+// generation: [ChangesDue] or [NothingDue].
+func (c *Conversation) Due(gen uint64) Due {
 	// A removal that was held back is no news.
 	force := c.Force != nil && (!c.IsHeld() || c.Force != c.HeldRemovals)
-	return gen > c.Sent.Gen || force || c.Resend != nil
+	if gen > c.Sent.Gen || force || c.Resend != nil {
+		return ChangesDue
+	}
+	return NothingDue
 }
 
 // Lags reports whether removals may have been held back from the newest response.
@@ -136,33 +107,33 @@ func (c *Conversation) Lags() bool {
 	return c.Sent.Removed < c.Sent.Gen || c.HeldRemovals != nil && c.Force == c.HeldRemovals
 }
 
-// NeedsOrder reports whether [Conversation.Next] depends on [View.RemovalsWait].
-func (c *Conversation) NeedsOrder(v *View) bool { return c.IsHeld() && c.Lags() && !v.News }
+// NeedsOrder reports whether [Conversation.Next] depends on whether removals that were held back still
+// have to wait: if not, they are [RemovalsDue].
+func (c *Conversation) NeedsOrder(v *View) bool {
+	return c.IsHeld() && c.Lags() && !v.Due.hasChanges()
+}
 
-// MayPace reports whether [Conversation.Next] depends on [View.Paced]: the client was sent a state
-// and has accepted it, and lacks only changes of that. All else is sent at once: a first state, names
-// that the client asks for or must get again (B18, E3, E7), notes, what follows a NACK (B16), further
-// parts (B40), removals that have waited for other types (E5), and what other types wait for.
+// MayPace reports whether [ChangesDue] may be [ChangesPaced]: the client was sent a state and has accepted
+// it, and lacks only changes of that. All else is sent at once: a first state, names that the client
+// asks for or must get again (B18, E3, E7), notes, what follows a NACK (B16), further parts (B40), removals
+// that have waited for other types (E5), and what other types wait for.
 func (c *Conversation) MayPace(v *View) bool {
-	return v.News && v.Answer == cache.Answered && v.Noted <= c.Sent.Noted && c.Sent.Gen > 0 && !c.Unanswered() && c.Verdict == Clean && !c.More &&
+	return v.Due.hasChanges() && v.Knowledge == Complete && v.Noted <= c.Sent.Noted && c.Sent.Gen > 0 && !c.Unanswered() && c.Verdict == Clean && !c.More &&
 		c.Force == nil && c.Resend == nil && c.OnDemand == nil && !c.Lags() && !c.Has(FirstAnswerDue|Switched|Awaited)
 }
 
 // Next decides whether to ask the cache for a response. Where there is no news, [Conversation.NoNews]
 // comes before it.
 func (c *Conversation) Next(v *View) Decision {
-	news := v.News || c.NeedsOrder(v) && !v.RemovalsWait
+	news := v.Due.hasChanges() || v.Due == RemovalsDue && c.NeedsOrder(v)
 	switch {
 	case !news && v.Noted <= c.Sent.Noted && c.IsHeld(): // B31
 		return Decision{Why: HeldAfterNack}
 	case !news && v.Noted <= c.Sent.Noted && !c.Lags() && !c.Has(FirstAnswerDue):
-		if v.Answer != cache.Answered {
-			return Decision{Why: v.unknown()}
-		}
-		return Decision{}
+		return Decision{Why: v.Knowledge.lack()}
 	case c.Phase == Awaiting:
 		return Decision{Why: AwaitingAck}
-	case v.Paced && c.MayPace(v):
+	case v.Due == ChangesPaced && c.MayPace(v):
 		return Decision{Why: Paced}
 	case c.IsHeld() && !news:
 		return Decision{AskNotes, HeldAfterNack}
@@ -172,38 +143,23 @@ func (c *Conversation) Next(v *View) Decision {
 	return Decision{Act: Ask}
 }
 
-// Answer is what [Conversation.Judge] has to know of the answer of the cache.
-type Answer struct {
-	// Empty says that there is nothing in it, More that parts follow, and NoResources that it has
-	// none of them.
-	Empty, More, NoResources bool
-	// Local says that it says only that the control plane is unreachable, and Silent that the stream
-	// was sent nothing of any type yet.
-	Local, Silent bool
-	// Withholds says that removals are held back from another node, and Ordered that some are held
-	// back for other types.
-	Withholds, Ordered bool
-}
-
-// Judge decides whether the answer to a query has to be sent.
-func (c *Conversation) Judge(v *View, a *Answer) Decision {
+// Judge decides whether a, the answer to q, has to be sent.
+func (c *Conversation) Judge(v *View, q *cache.Query, a *Answer) Decision {
 	switch {
-	case a.Local && a.Silent: // the stream is ended instead (K15)
+	case a.Extent == OnlyUnreachable && v.Responses == 0: // the stream is ended instead (K15)
 		return Decision{Why: OriginUnreachable}
-	case v.Whole && c.Nonce == 0 && v.Answer != cache.Answered && a.NoResources:
-		return Decision{Why: v.unknown()} // K13: that some names do not exist says nothing of the others
-	case !a.Empty:
+	case v.Scope == cache.FullState && c.Nonce == 0 && v.Knowledge != Complete && a.Extent != Resources:
+		return Decision{Why: v.Knowledge.lack()} // K13: that some names do not exist says nothing of the others
+	case a.Extent != Nothing:
 		return Decision{Act: Send}
-	case a.More:
+	case a.Rest == PartsLeft:
 		return Decision{Act: SkipAndAsk}
-	case c.Has(FirstAnswerDue) && v.Answer == cache.Answered && !a.Withholds: // B24
+	case c.Has(FirstAnswerDue) && v.Knowledge == Complete && a.Removals != KeptFromNode: // B24
 		return Decision{Act: SendEmpty}
-	case a.Ordered:
+	case q.KeepRemoved:
 		return Decision{Skip, Ordered}
-	case v.Answer != cache.Answered:
-		return Decision{Skip, v.unknown()}
 	}
-	return Decision{Act: Skip}
+	return Decision{Skip, v.Knowledge.lack()}
 }
 
 // MayGoAhead reports whether names that the client waits for may be sent while everything else of

@@ -26,13 +26,10 @@ func TestNext(t *testing.T) {
 		return c
 	}
 	idle, awaiting, held := State{Phase: Idle}, State{Phase: Awaiting}, State{Phase: Idle, Verdict: Held}
-	same := View{Noted: 5, Subscribed: true, Answer: cache.Answered}
-	newer, noted, unknown, waits := same, same, same, same
-	newer.News, noted.Noted, unknown.Answer, waits.RemovalsWait = true, 6, cache.Awaited, true
-	lost := unknown
-	lost.Answer = cache.OutOfReach
-	paced := newer
-	paced.Paced = true
+	same := View{Noted: 5, Interest: ByName, Knowledge: Complete}
+	newer, noted, unknown, lost, free, paced := same, same, same, same, same, same
+	newer.Due, free.Due, paced.Due = ChangesDue, RemovalsDue, ChangesPaced
+	noted.Noted, unknown.Knowledge, lost.Knowledge = 6, Incomplete, OutOfReach
 	for name, tc := range map[string]struct {
 		c    *Conversation
 		v    View
@@ -54,8 +51,8 @@ func TestNext(t *testing.T) {
 		"held, B14":                                {at(held, 0), same, Decision{Why: HeldAfterNack}},
 		"held, and news":                           {at(held, 0), newer, Decision{AskQuietly, HeldAfterNack}},
 		"held, and a heartbeat":                    {at(held, 0), noted, Decision{AskNotes, HeldAfterNack}},
-		"held, and removals that still wait":       {lagging(held), waits, Decision{Why: HeldAfterNack}},
-		"held, and removals that need not wait":    {lagging(held), same, Decision{AskQuietly, HeldAfterNack}},
+		"held, and removals that still wait":       {lagging(held), same, Decision{Why: HeldAfterNack}},
+		"held, and removals that need not wait":    {lagging(held), free, Decision{AskQuietly, HeldAfterNack}},
 		"held, and errors that are unanswered":     {at(State{Awaiting, Held, Errors, false}, 0), newer, Decision{Why: AwaitingAck}},
 		"held, and nothing new but an ACK to come": {at(State{Awaiting, Held, Notes, false}, 0), same, Decision{Why: HeldAfterNack}},
 	} {
@@ -78,9 +75,9 @@ func TestMayPace(t *testing.T) {
 	}{
 		"a change":                            {func(*Conversation, *View) {}, true},
 		"a change after a version was proven": {func(c *Conversation, _ *View) { c.State, c.Nonce, c.marks = State{}, 0, Proven }, true},
-		"nothing":                             {func(_ *Conversation, v *View) { v.News = false }, false},
+		"nothing":                             {func(_ *Conversation, v *View) { v.Due = NothingDue }, false},
 		"a first state":                       {func(c *Conversation, _ *View) { *c = Conversation{Sent: cache.Start, Acked: cache.Start} }, false},
-		"an answer to come":                   {func(_ *Conversation, v *View) { v.Answer = cache.Awaited }, false},
+		"an answer to come":                   {func(_ *Conversation, v *View) { v.Knowledge = Incomplete }, false},
 		"a note":                              {func(_ *Conversation, v *View) { v.Noted = 6 }, false},
 		"an ACK to come":                      {func(c *Conversation, _ *View) { c.Phase = Awaiting }, false},
 		"an ACK that never came, B12":         {func(c *Conversation, _ *View) { c.Phase = Expired }, false},
@@ -95,7 +92,7 @@ func TestMayPace(t *testing.T) {
 		"another table, K17":                  {func(c *Conversation, _ *View) { c.marks = Switched }, false},
 		"changes that others wait for, E2":    {func(c *Conversation, _ *View) { c.marks = Awaited }, false},
 	} {
-		c, v := at(idle, 0), View{News: true, Noted: 5, Subscribed: true, Answer: cache.Answered}
+		c, v := at(idle, 0), View{Due: ChangesDue, Noted: 5, Interest: ByName, Knowledge: Complete}
 		if tc.change(c, &v); c.MayPace(&v) != tc.want {
 			t.Errorf("%s: %t, expected %t", name, !tc.want, tc.want)
 		}
@@ -129,15 +126,15 @@ func TestMayAnswer(t *testing.T) {
 		v     View
 		want  Reason
 	}{
-		"no names":                       {1, 0, View{Answer: cache.Answered}, NotSubscribed},
-		"known":                          {0, 0, View{Subscribed: true, Answer: cache.Answered, Whole: true}, NothingNew},
-		"stored and not confirmed":       {0, 0, View{Subscribed: true, Answer: cache.Answered, Restoring: true}, Restoring},
-		"a part of a first full state":   {0, 0, View{Subscribed: true, Wildcard: true, Whole: true}, Unknown},
-		"some of the names":              {0, 0, View{Subscribed: true, Whole: true}, NothingNew},
-		"some of the names, and a claim": {0, 0, View{Subscribed: true, Whole: true, ClaimsVersion: true}, Unknown},
-		"a part of a full state":         {1, 0, View{Subscribed: true, Wildcard: true, Whole: true}, NothingNew},
-		"another table":                  {1, Switched, View{Subscribed: true, Whole: true, Answer: cache.OutOfReach}, OriginUnreachable},
-		"another table, delta":           {1, Switched, View{Subscribed: true}, NothingNew},
+		"no names":                       {1, 0, View{Knowledge: Complete}, NotSubscribed},
+		"known":                          {0, 0, View{Interest: ByName, Knowledge: Complete, Scope: cache.FullState}, NothingNew},
+		"stored and not confirmed":       {0, 0, View{Interest: ByName, Knowledge: Unconfirmed}, Restoring},
+		"a part of a first full state":   {0, 0, View{Interest: Wildcard, Scope: cache.FullState}, Unknown},
+		"some of the names":              {0, 0, View{Interest: ByName, Scope: cache.FullState}, NothingNew},
+		"some of the names, and a claim": {0, 0, View{Interest: ByNameWithVersion, Scope: cache.FullState}, Unknown},
+		"a part of a full state":         {1, 0, View{Interest: Wildcard, Scope: cache.FullState}, NothingNew},
+		"another table":                  {1, Switched, View{Interest: ByName, Scope: cache.FullState, Knowledge: OutOfReach}, OriginUnreachable},
+		"another table, delta":           {1, Switched, View{Interest: ByName}, NothingNew},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := at(State{Phase: Idle}, tc.marks)
@@ -155,23 +152,24 @@ func TestJudge(t *testing.T) {
 		nonce uint64
 		marks Mark
 		v     View
+		q     cache.Query
 		a     Answer
 		want  Decision
 	}{
-		"something":                       {1, 0, View{}, Answer{}, Decision{Act: Send}},
-		"only that nobody can be asked":   {0, 0, View{}, Answer{Local: true, Silent: true}, Decision{Why: OriginUnreachable}},
-		"the same on a stream with more":  {1, 0, View{}, Answer{Local: true}, Decision{Act: Send}},
-		"absent names of a full state":    {0, 0, View{Whole: true}, Answer{NoResources: true}, Decision{Why: Unknown}},
-		"a part that SotW has no form of": {1, 0, View{Answer: cache.Answered}, Answer{Empty: true, More: true}, Decision{Act: SkipAndAsk}},
-		"an empty wildcard":               {1, FirstAnswerDue, View{Answer: cache.Answered}, Answer{Empty: true}, Decision{Act: SendEmpty}},
-		"an unknown wildcard":             {1, FirstAnswerDue, View{}, Answer{Empty: true}, Decision{Skip, Unknown}},
-		"removals held back from a node":  {1, FirstAnswerDue, View{Answer: cache.Answered}, Answer{Empty: true, Withholds: true, Ordered: true}, Decision{Skip, Ordered}},
-		"nothing":                         {1, 0, View{Answer: cache.Answered}, Answer{Empty: true}, Decision{Act: Skip}},
+		"something":                       {1, 0, View{}, cache.Query{}, Answer{Extent: NoResources}, Decision{Act: Send}},
+		"only that nobody can be asked":   {0, 0, View{}, cache.Query{}, Answer{Extent: OnlyUnreachable}, Decision{Why: OriginUnreachable}},
+		"the same on a stream with more":  {1, 0, View{Responses: 1}, cache.Query{}, Answer{Extent: OnlyUnreachable}, Decision{Act: Send}},
+		"absent names of a full state":    {0, 0, View{Scope: cache.FullState}, cache.Query{}, Answer{Extent: NoResources}, Decision{Why: Unknown}},
+		"a part that SotW has no form of": {1, 0, View{Knowledge: Complete}, cache.Query{}, Answer{Rest: PartsLeft}, Decision{Act: SkipAndAsk}},
+		"an empty wildcard":               {1, FirstAnswerDue, View{Knowledge: Complete}, cache.Query{}, Answer{}, Decision{Act: SendEmpty}},
+		"an unknown wildcard":             {1, FirstAnswerDue, View{}, cache.Query{}, Answer{}, Decision{Skip, Unknown}},
+		"removals held back from a node":  {1, FirstAnswerDue, View{Knowledge: Complete}, cache.Query{KeepRemoved: true}, Answer{Removals: KeptFromNode}, Decision{Skip, Ordered}},
+		"nothing":                         {1, 0, View{Knowledge: Complete}, cache.Query{}, Answer{}, Decision{Act: Skip}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := at(State{Phase: Idle}, tc.marks)
 			c.Nonce = tc.nonce
-			if got := c.Judge(&tc.v, &tc.a); got != tc.want {
+			if got := c.Judge(&tc.v, &tc.q, &tc.a); got != tc.want {
 				t.Errorf("%+v, expected %+v", got, tc.want)
 			}
 		})

@@ -59,7 +59,7 @@ func (s *script) cause(e Event, name string) {
 			s.SkipTo(&q, s.result(&q, e == SkippedPart))
 		}
 	case NoNews:
-		if !s.HasNews(s.Sent.Gen) {
+		if s.Due(s.Sent.Gen) == NothingDue {
 			s.NoNews()
 		}
 	case ACK:
