@@ -53,7 +53,7 @@
 //	fanout/limit, fanout/bodycache, relay/trace and shard/store
 //
 // Before all of these: rolloutOrders.mu, then Controller.mu in relay/rollouts. The lock of its inbox, and
-// that of the arms of a rollout, are leaves.
+// that of the arms of a rollout, are leaves, as is that of the sender of events in relay/hooks.
 //
 // These lists are separate, and are checked in the same way: Tier.mu before keeper.mu and Peers.mu
 // before peer.mu, in relay/tier; loadStream.mu and Collector.mu before account.mu, for load reports;
@@ -68,7 +68,8 @@
 //	               and one that adds what is newly wanted; the balancer, limits, rechecks,
 //	               certificates, reload, the comparison of nodes, the watch for nodes
 //	               that drain, samples, the rollouts of all keys (see [Node.Run]); in a tier two more
-//	               for these, which write records and talk to other nodes
+//	               for these, which write records and talk to other nodes; eight that send events of
+//	               rollouts to a webhook
 //	per key        the receiver and the runner of its stream. In a tier also its keeper and the
 //	               search for content that it lacks. Tier heads and the last known good state have
 //	               none: the writer of all heads has a queue, and the keeper of last known good

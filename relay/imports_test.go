@@ -42,7 +42,7 @@ var layers = map[string][]string{
 	"relay/pause":       {},
 	"relay/lockorder":   {},
 	"relay/rollout":     {"relay/aggregation", "relay/resource", "relay/transition"},
-	"relay/hooks":       {"relay/redact", "relay/rollout", "relay/secure"},
+	"relay/hooks":       {"relay/pause", "relay/redact", "relay/rollout", "relay/secure"},
 	"relay/transition":  {},
 
 	// Pure packages below one that does I/O, or has locks.

@@ -15,7 +15,7 @@ import (
 // observe adds the metrics of the node itself.
 func (n *Node) observe() error {
 	meter := n.metrics.Meter()
-	return errors.Join(observeCache(meter, n.cache, n.version), observeTables(meter, n.cache, n.cfg.Telemetry.TopKeys), n.observeTier(meter), n.observeAgreement(meter), n.observeRollouts(meter), n.certs.observe(meter))
+	return errors.Join(observeCache(meter, n.cache, n.version), observeTables(meter, n.cache, n.cfg.Telemetry.TopKeys), n.observeTier(meter), n.observeAgreement(meter), n.observeRollouts(meter), n.observeRolloutEvents(meter), n.certs.observe(meter))
 }
 
 // observeCache adds those of all keys together. Nothing is labelled by key.

@@ -102,6 +102,7 @@ type Node struct {
 	records   rolloutRecords                      // of rollouts
 	control   atomic.Pointer[rollouts.Controller] // carries out rollouts; set by build
 	holdTime  metric.Float64Histogram             // see measureHold; set by build
+	decisions *hooks.Sender                       // sends those about rollouts to another system
 	heads     *head.Heads                         // nil where there is no Redis
 	loads     *load.Collector                     // nil where the first origin takes no load reports
 	limits    *limit.Limiter
@@ -148,6 +149,8 @@ type Node struct {
 	policies atomic.Pointer[rollout.Policies]
 	// hooks are the systems that are asked about rollouts; nil without any. Atomic.
 	hooks atomic.Pointer[hooks.Client]
+	// hookTarget is what gets events of rollouts; nil for nothing. Atomic.
+	hookTarget atomic.Pointer[hooks.Target]
 
 	parts []part // in the order in which they start; owned by New and Run
 

@@ -22,7 +22,7 @@ func (n *Node) buildControl() error {
 	cfg := rollouts.Config{
 		Rules: n.rolloutRule, Limits: func() rollout.Limits { return n.policies.Load().Limits },
 		Clients: n.fanout, Total: n.fanout.Count, Group: func(key aggregation.Key) *cache.Group { return n.cache.GroupOf(key) },
-		Ask: n.askAboutRollout, Decided: n.rolloutDecided, Logger: n.part(logs.Node),
+		Ask: n.askAboutRollout, Decided: n.rolloutDecided, Effective: n.rolloutEffective, Logger: n.part(logs.Node),
 	}
 	if cfg.Tier = n.rolloutTier(); cfg.Tier != nil {
 		cfg.Total = n.clientsOfAll

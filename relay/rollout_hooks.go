@@ -11,7 +11,8 @@ import (
 	"xdsrelay/relay/secure"
 )
 
-// newHooks makes what asks other systems about rollouts; nil if no policy has a check.
+// newHooks makes what asks other systems about rollouts, and sends events; nil if no policy has a check, and
+// no webhook gets events.
 func (n *Node) newHooks(cfg *config.Config) (*hooks.Client, error) {
 	r := &cfg.Rollout
 	if !r.HasHooks() {
@@ -22,6 +23,15 @@ func (n *Node) newHooks(cfg *config.Config) (*hooks.Client, error) {
 		side.MinVersion = tls.VersionTLS12
 	}
 	return hooks.New(hooks.Config{TLS: side, TokenFiles: r.HookTokens(), Logger: n.part(logs.Security)})
+}
+
+// targetOf is the webhook that gets the events of rollouts; nil for none.
+func targetOf(cfg *config.Config, systems *hooks.Client) *hooks.Target {
+	e := &cfg.Rollout.Events
+	if e.Webhook == "" {
+		return nil
+	}
+	return &hooks.Target{Client: systems, URL: e.Webhook, TokenFile: e.TokenFile, Timeout: e.Timeout}
 }
 
 // askAboutRollout asks the system of a check. A policy of a rollout in progress may be gone from the

@@ -15,8 +15,9 @@ func (n *Node) rolloutSelector(rule string) *rollout.Selector {
 	return n.policies.Load().Selector(rule)
 }
 
-// buildPolicies compiles the policies of rollouts.
+// buildPolicies compiles the policies of rollouts, and makes what sends their events.
 func (n *Node) buildPolicies() error {
+	n.buildRolloutEvents()
 	do, err := n.changePolicies(n.cfg)
 	if err != nil {
 		return err
@@ -41,6 +42,7 @@ func (n *Node) changePolicies(cfg *config.Config) (func(), error) {
 		return nil, err
 	}
 	return func() {
+		n.hookTarget.Store(targetOf(cfg, systems))
 		if old := n.hooks.Swap(systems); old != nil {
 			old.Close()
 		}

@@ -38,7 +38,16 @@ type staged struct {
 // stage starts a node with clients of both variants. edit may change the policy.
 func stage(t *testing.T, variant config.Variant, clients int, edit func(*config.RolloutPolicy)) *staged {
 	t.Helper()
+	return stageWith(t, variant, clients, nil, edit)
+}
+
+// stageWith is stage with another configuration.
+func stageWith(t *testing.T, variant config.Variant, clients int, configure func(*config.Config), edit func(*config.RolloutPolicy)) *staged {
+	t.Helper()
 	s := &staged{t: t, origin: xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster), config: testConfig()}
+	if configure != nil {
+		configure(s.config)
+	}
 	s.origin.Set("demo", s.revision("a")...)
 	s.begin(s.origin.Addr(), variant, clients, edit)
 	return s

@@ -38,6 +38,12 @@ type stagedTier struct {
 // -1.
 func stageTier(t *testing.T, variant config.Variant, nodes, clients, without int, edit func(*config.RolloutPolicy)) *stagedTier {
 	t.Helper()
+	return stageTierWith(t, variant, nodes, clients, without, edit, func(*config.Config) {})
+}
+
+// stageTierWith is stageTier with another configuration.
+func stageTierWith(t *testing.T, variant config.Variant, nodes, clients, without int, edit func(*config.RolloutPolicy), configure func(*config.Config)) *stagedTier {
+	t.Helper()
 	w := &stagedTier{
 		staged: &staged{t: t, origin: xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)},
 		redis:  redistest.Start(t, redistest.Config{}),
@@ -57,6 +63,7 @@ func stageTier(t *testing.T, variant config.Variant, nodes, clients, without int
 		cfg.Tier.Balance.Enabled, cfg.Tier.Peer.TokenFile = false, token
 		cfg.Rollout.Policies, cfg.Rollout.Budget = []config.RolloutPolicy{policy}, []string{"100%"}
 		cfg.Aggregation.Rules = []aggregation.Rule{{Name: "web", Key: "node.cluster", Rollout: "mine"}}
+		configure(cfg)
 		w.names = append(w.names, cfg.Node.Name)
 		w.nodes = append(w.nodes, startWith(t, cfg, relay.Options{}))
 	}

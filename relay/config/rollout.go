@@ -19,8 +19,11 @@ type Rollout struct {
 	Budget []string `yaml:"budget"`
 	// Stops the start of rollouts after several failures.
 	Breaker RolloutBreaker `yaml:"breaker"`
-	// TLS to the systems that checks ask. It applies to URLs with https://.
+	// TLS to the systems that checks ask, and to the webhook of events. It applies to URLs
+	// with https://.
 	TLS RolloutTLS `yaml:"tls"`
+	// Reports what happens to rollouts to another system, as CloudEvents.
+	Events RolloutEvents `yaml:"events"`
 	// The policies that aggregation rules refer to, in addition to the presets quick (1%,
 	// then all clients), standard (the defaults of a policy) and careful (an operator
 	// approves the step to 10%). A policy with the name of a preset replaces it. A rollout
@@ -37,7 +40,7 @@ type RolloutBreaker struct {
 	Within time.Duration `yaml:"within"`
 }
 
-// RolloutTLS is how the relay connects to the systems that checks ask. Files are in PEM form, and read again
+// RolloutTLS is how the relay connects to the systems that checks ask, and to the webhook of events. Files are in PEM form, and read again
 // when they change.
 type RolloutTLS struct {
 	// The certificate that this node presents, with its intermediates.
@@ -49,6 +52,22 @@ type RolloutTLS struct {
 	CAFile string `yaml:"ca_file"`
 	// The lowest version of TLS: "1.3" or "1.2".
 	MinVersion TLSVersion `yaml:"min_version"`
+}
+
+// RolloutEvents is where the relay sends what happens to rollouts.
+type RolloutEvents struct {
+	// The URL to which the node that decides about a key posts each decision: a CloudEvent
+	// in JSON. Like https://ci.example/rollouts. Empty turns this off.
+	Webhook string `yaml:"webhook"`
+	// A file with a token that the relay sends as Authorization: Bearer, of at least 16
+	// bytes. It is read again when it changes.
+	TokenFile string `yaml:"token_file"`
+	// Permits a URL with http:// that is not on this machine. Anyone in its network can
+	// then read the events and the token.
+	AllowPlaintext bool `yaml:"allow_plaintext"`
+	// How long the webhook may take to accept an event. After that, and after errors, the
+	// relay tries again with backoff.
+	Timeout time.Duration `yaml:"timeout" range:"100ms..5m"`
 }
 
 // RolloutPolicy is how changes are released.
@@ -239,7 +258,7 @@ func defaultCheck() RolloutCheck {
 // defaultRollout has no policies.
 func defaultRollout() Rollout {
 	l := rollout.DefaultLimits()
-	r := Rollout{Breaker: RolloutBreaker{Failures: l.Failures, Within: l.Within}, TLS: RolloutTLS{MinVersion: TLS13}}
+	r := Rollout{Breaker: RolloutBreaker{Failures: l.Failures, Within: l.Within}, TLS: RolloutTLS{MinVersion: TLS13}, Events: RolloutEvents{Timeout: 10 * time.Second}}
 	for _, s := range l.Shares {
 		r.Budget = append(r.Budget, s.String())
 	}
@@ -388,13 +407,16 @@ func (n *RolloutNoData) UnmarshalText(text []byte) error {
 	return oneOf((*rollout.NoData)(n), text, rollout.WaitForData, rollout.FailWithoutData)
 }
 
-// HasHooks reports whether other systems are asked.
+// HasHooks reports whether other systems are asked, or get events.
 func (r *Rollout) HasHooks() bool {
-	return slices.ContainsFunc(r.Policies, func(p RolloutPolicy) bool { return len(p.Checks) > 0 })
+	return r.Events.Webhook != "" || slices.ContainsFunc(r.Policies, func(p RolloutPolicy) bool { return len(p.Checks) > 0 })
 }
 
-// HookTokens are the token files of the systems that checks ask, each once.
+// HookTokens are the token files of these systems, each once.
 func (r *Rollout) HookTokens() (files []string) {
+	if r.Events.TokenFile != "" {
+		files = append(files, r.Events.TokenFile)
+	}
 	for _, p := range r.Policies {
 		for _, c := range p.Checks {
 			if c.TokenFile != "" && !slices.Contains(files, c.TokenFile) {

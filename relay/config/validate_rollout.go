@@ -37,6 +37,7 @@ func (d *decoder) checkRollout(cfg *Config) {
 		return
 	}
 	d.checkRolloutTLS(&r.TLS)
+	d.checkRolloutEvents(&r.Events)
 	names := make(map[string]string)
 	for i := range r.Policies {
 		p, path := &r.Policies[i], "rollout.policies["+strconv.Itoa(i)+"]"
@@ -76,6 +77,19 @@ func (d *decoder) checkRollout(cfg *Config) {
 // checkRolloutTLS requires that the files exist and belong together.
 func (d *decoder) checkRolloutTLS(t *RolloutTLS) {
 	d.checkCertificates("rollout.tls", Certificates{CertFile: t.CertFile, KeyFile: t.KeyFile, CAFile: t.CAFile})
+}
+
+// checkRolloutEvents finds a webhook that cannot be used.
+func (d *decoder) checkRolloutEvents(e *RolloutEvents) {
+	switch {
+	case e.Webhook != "":
+		if problem := rollout.URLProblem(e.Webhook, e.AllowPlaintext); problem != "" {
+			d.wrong("rollout.events.webhook", "%s", problem)
+		}
+	case e.TokenFile != "" || e.AllowPlaintext:
+		d.wrong("rollout.events", "has token_file or allow_plaintext, but no webhook; expected webhook, the URL that gets the events")
+	}
+	d.readable("rollout.events.token_file", e.TokenFile)
 }
 
 // maxRolloutPolicies bounds what compiling expressions and comparing names take.

@@ -25,7 +25,7 @@ const (
 	// maxText bounds what is shown of an answer, in bytes.
 	maxText = 256
 	// maxIdle bounds the idle connections to a system.
-	maxIdle = 2
+	maxIdle = lanes
 )
 
 // Config configures a [Client].

@@ -95,7 +95,7 @@ func URLProblem(text string, allowPlaintext bool) string {
 	case u.Fragment != "":
 		return "has a fragment, which is not sent; expected a URL such as https://host/path"
 	case u.Scheme == "http" && !allowPlaintext && !isLoopback(u.Hostname()):
-		return "begins with http://, so any machine on the way can read the question and give the answer; expected https://, or allow_plaintext: true if the network is trusted"
+		return "begins with http://, so any machine on the way can read what is sent, and answer it; expected https://, or allow_plaintext: true if the network is trusted"
 	}
 	return ""
 }

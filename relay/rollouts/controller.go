@@ -63,6 +63,10 @@ type Config struct {
 	Ask func(context.Context, *rollout.Question) rollout.CheckResult
 	// Decided is called with each decision. It must not block, nor call the controller. Nil: no call.
 	Decided func(Decision)
+	// Effective is called with each decision that takes effect: one that widens, not before the record has
+	// it and clients are shown it; any other one at once. It must not block, nor call the controller. Nil: no
+	// call.
+	Effective func(*Effective)
 	// Logger logs what goes wrong. Required.
 	Logger *slog.Logger
 }

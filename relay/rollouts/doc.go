@@ -21,6 +21,7 @@
 //   - observe.go, sightings.go: policies that only observe.
 //   - checks.go: what other systems are asked about a revision.
 //   - orders.go: the orders of operators.
+//   - effective.go: what is decided, and when it takes effect.
 //   - status.go, progress.go, trouble.go: what operators see.
 //   - stats.go: what is counted.
 //   - records.go: what outlives the process.

@@ -46,7 +46,7 @@ func (k *key) carry(e rollout.Effect, now time.Time) {
 		k.givesBack()
 	}
 	if e&rollout.Rollback != 0 {
-		k.next = nothing
+		k.next, k.unshown = nothing, nil
 		k.c.cfg.Clients.Hide(k.group, false)
 		k.arms.brake()
 		k.candidate, k.overlay = nil, nil
@@ -85,7 +85,7 @@ func (k *key) carry(e rollout.Effect, now time.Time) {
 // undo gives all clients back what they had before the newest revision.
 func (k *key) undo() {
 	promoted := k.next != thePromotion // a promotion that was decided only has changed nothing
-	k.next = nothing
+	k.next, k.unshown = nothing, nil
 	k.c.cfg.Clients.Hide(k.group, promoted)
 	if len(k.former) == 0 && promoted {
 		k.c.cfg.Logger.Error("a revision was refused in its final bake, and clients keep it: this node became the owner of the key after it was released, so it does not have the contents of the revision before; return to the former configuration in the control plane", "key", k.name())

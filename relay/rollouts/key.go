@@ -40,6 +40,7 @@ type key struct {
 	why       rollout.Reason // why nothing is done
 	due       time.Time      // when to look again without a reason; zero: never
 	next      reveal
+	unshown   *Effective // what next is about; nil: nothing
 	history   []Decision // the newest last
 	running   bool       // a rollout that has started has not ended: see stats.go
 
@@ -139,7 +140,7 @@ func (k *key) withdrawn(now time.Time) {
 	was := k.state.IsUnderWay()
 	effect := k.state.Withdrawn(now)
 	if was {
-		k.decided("withdrawn", now)
+		k.decided(decidedWithdrawn, now)
 		k.ends(EndedWithdrawn)
 	}
 	k.carry(effect, now)
@@ -186,6 +187,9 @@ func (k *key) evaluate(now time.Time) {
 // waits records why nothing is done, and when to look again.
 func (k *key) waits(d rollout.Decision, now time.Time) {
 	k.why, k.due = d.Why, d.At
+	if d.Why == rollout.ForApproval {
+		k.waitsForApproval(now)
+	}
 	switch d.Why {
 	case rollout.ByBrakes, rollout.ForApproval, rollout.ForBudget, rollout.ForBreaker, rollout.ForClients:
 		k.acknowledgesOnce()
@@ -300,13 +304,13 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 		most := max(1, len(k.state.Run.Canaries.Hashes))
 		canaries, control := k.people.choose(most, &rollout.Roster{}, &k.state.Lost, true)
 		if k.state.Refilled(canaries, control, now) {
-			k.decided("refilled", now)
+			k.decided(decidedRefilled, now)
 			k.widens(theStep)
 		}
 	case rollout.PromoteAll:
 		control, over := k.counts.Control, now.Sub(k.state.Run.Stepped)
 		if effect, ok := k.state.Promoted(control, over, now); ok {
-			k.decided("promoted", now)
+			k.decided(decidedPromoted, now)
 			k.carry(effect, now)
 		}
 	case rollout.Pass:
@@ -315,7 +319,7 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 		if first {
 			k.budgetChanges(budgetOp{what: passes}, now)
 		}
-		k.decided("passed", now)
+		k.decided(decidedPassed, now)
 		k.c.counts.judges(&v.Verdict)
 		if effect&rollout.Prove != 0 {
 			k.ends(EndedGood)
@@ -326,7 +330,7 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 		k.arms.brake()
 		complain := k.complaint(&v.Verdict)
 		effect := k.state.Failed(v.Verdict, now)
-		k.decided("failed", now)
+		k.decided(decidedFailed, now)
 		k.c.counts.judges(&v.Verdict)
 		k.ends(EndedFailed)
 		k.carry(effect, now)
@@ -348,7 +352,7 @@ func (k *key) chosen(canaries, control rollout.Roster, now time.Time) {
 	if !ok {
 		return
 	}
-	k.decided("step", now)
+	k.decided(decidedStep, now)
 	k.widens(theStep)
 	k.carry(effect, now)
 }
@@ -367,16 +371,18 @@ func (k *key) changed() {
 
 // reveal lets clients see what was decided.
 func (k *key) reveal(now time.Time) {
-	is := k.next
-	k.next = nothing
+	is, shown := k.next, k.unshown
+	k.next, k.unshown = nothing, nil
 	k.publishes()
 	switch {
 	case is == theStep && k.candidate != nil && k.state.IsUnderWay():
 		k.stepDoc = k.doc
 		k.arms.step(k.state.Run.Written, k.state.Run.Canaries, k.state.Run.Control, k.state.Lost)
 		k.c.cfg.Clients.Show(k.group, k.candidate, k.arms.of, k.arms.notify)
+		k.shows(shown)
 	case is == thePromotion, is == byOrder:
 		k.promote(now)
+		k.shows(shown)
 	}
 }
 
@@ -403,7 +409,7 @@ func (k *key) cut(now time.Time) bool {
 	switch {
 	case is == rollout.CutRefused:
 		k.acknowledges(o)
-		k.decided("refused", now)
+		k.decided(decidedRefused, now)
 	case is == rollout.Cut || k.candidate == nil:
 		k.overlay, k.candidate = o, o.Candidate(d.String())
 		k.arms = k.newArms()
@@ -412,7 +418,7 @@ func (k *key) cut(now time.Time) bool {
 		k.publishes()
 		if is == rollout.Cut {
 			k.starts()
-			k.decided("started", now)
+			k.decided(decidedStarted, now)
 		}
 	}
 	return true

@@ -160,7 +160,7 @@ func (o *observation) withdrawn(now time.Time) {
 	was := o.state.IsUnderWay()
 	o.state.Withdrawn(now)
 	if was {
-		o.decided("withdrawn", now)
+		o.decided(decidedWithdrawn, now)
 		o.ends(EndedWithdrawn)
 	}
 	o.overlay = nil
@@ -262,18 +262,18 @@ func (o *observation) act(a rollout.Act, v *rollout.View, now time.Time) {
 		had := run.Canaries
 		canaries, _ := o.people.choose(max(1, len(run.Canaries.Hashes)), &rollout.Roster{}, &o.state.Lost, true)
 		if o.state.Refilled(canaries, rollout.Roster{}, now) {
-			o.decided("refilled", now)
+			o.decided(decidedRefilled, now)
 			o.arms.step(run.Written, canaries, rollout.Roster{}, rollout.Roster{}) // what was counted stays
 			o.sightings.judge(o.arms, had)
 		}
 	case rollout.PromoteAll:
 		if _, ok := o.state.Promoted(rollout.Arm{}, 0, now); ok {
-			o.decided("promoted", now)
+			o.decided(decidedPromoted, now)
 			o.judges(true)
 		}
 	case rollout.Pass:
 		effect := o.state.Passed(now)
-		o.decided("passed", now)
+		o.decided(decidedPassed, now)
 		o.c.observing.counts(&v.Verdict)
 		if effect&rollout.Prove != 0 {
 			o.ends(EndedGood)
@@ -285,7 +285,7 @@ func (o *observation) act(a rollout.Act, v *rollout.View, now time.Time) {
 	case rollout.Fail:
 		o.verdict = v.Verdict
 		o.state.Failed(v.Verdict, now)
-		o.decided("failed", now)
+		o.decided(decidedFailed, now)
 		o.c.observing.counts(&v.Verdict)
 		o.ends(EndedFailed)
 		o.sightings.judge(nil, rollout.Roster{})
@@ -295,7 +295,7 @@ func (o *observation) act(a rollout.Act, v *rollout.View, now time.Time) {
 // chosen begins a step with its canaries.
 func (o *observation) chosen(canaries rollout.Roster, now time.Time) {
 	if _, ok := o.state.Chosen(canaries, rollout.Roster{}, len(o.people.affected), now); ok {
-		o.decided("step", now)
+		o.decided(decidedStep, now)
 		o.judges(false)
 	}
 }
@@ -326,7 +326,7 @@ func (o *observation) cut(now time.Time) {
 		return
 	case is == rollout.CutRefused:
 		o.ends(EndedSuperseded)
-		o.decided("refused", now)
+		o.decided(decidedRefused, now)
 		return
 	}
 	o.ends(EndedSuperseded)
@@ -336,7 +336,7 @@ func (o *observation) cut(now time.Time) {
 	o.c.cfg.Clients.Observe(o.group, d.String(), o.group.NotedTables(), since, o.sightings.notify)
 	o.running = true
 	o.people = o.peopleOf()
-	o.decided("started", now)
+	o.decided(decidedStarted, now)
 }
 
 // ends counts the end of the rollout, if there is one.
@@ -363,7 +363,7 @@ func (o *observation) decided(what string, now time.Time) {
 		At: now, Key: o.name(), Revision: o.state.Run.Revision.String(), What: what, State: o.state.State.String(), Observed: true,
 		Canaries: len(o.state.Run.Canaries.Hashes), Affected: len(o.people.affected),
 	}
-	if what == "failed" {
+	if what == decidedFailed {
 		trouble := o.trouble()
 		d.Why, d.Canaries, d.Trouble = o.state.Why.Reasons(), o.counts.Canary.Clients, trouble.kept()
 	}

@@ -255,6 +255,7 @@ type stage struct {
 	saved     Records
 	broken    error // of writing records
 	decisions []Decision
+	effective []*Effective
 }
 
 // bubble runs a test with a controller, 10 clients of a key in two versions, and a policy with one step.
@@ -322,6 +323,11 @@ func (s *stage) start(earlier Records) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.decisions = append(s.decisions, d)
+		},
+		Effective: func(e *Effective) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.effective = append(s.effective, e)
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	}, earlier)

@@ -15,7 +15,7 @@ type Decision struct {
 	At       time.Time `json:"at"`
 	Key      string    `json:"key"`
 	Revision string    `json:"revision,omitempty"`
-	// What is started, step, refilled, passed, promoted, failed, refused, withdrawn, or the name of an order.
+	// What is one of [Decisions].
 	What string `json:"what"`
 	// State is the state afterwards.
 	State string `json:"state"`
@@ -42,7 +42,7 @@ func (k *key) decidedBy(what, by, why string, now time.Time) {
 		At: now, Key: k.name(), Revision: k.state.Run.Revision.String(), What: what, State: k.state.State.String(), By: by, Why: why,
 		Canaries: len(k.state.Run.Canaries.Hashes), Affected: len(k.people.affected),
 	}
-	if what == "failed" {
+	if what == decidedFailed {
 		trouble := k.trouble()
 		d.Why, d.Canaries, d.Trouble = k.state.Why.Reasons(), k.counts.Canary.Clients, trouble.kept()
 	}
@@ -53,6 +53,7 @@ func (k *key) decidedBy(what, by, why string, now time.Time) {
 	if k.c.cfg.Decided != nil {
 		k.c.cfg.Decided(d)
 	}
+	k.reports(&d)
 }
 
 // Status is how far a key is.
@@ -155,7 +156,7 @@ func (c *Controller) keyNamed(name string) *key {
 // troubleBefore is that of the revision in an earlier process.
 func (k *key) troubleBefore() Trouble {
 	for _, d := range slices.Backward(k.history) {
-		if d.What == "failed" && d.Revision == k.state.Run.Revision.String() {
+		if d.What == decidedFailed && d.Revision == k.state.Run.Revision.String() {
 			return d.Trouble
 		}
 	}

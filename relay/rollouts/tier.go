@@ -171,7 +171,7 @@ func (k *key) becomes(e roleEvent) {
 // now says something else.
 func (k *key) stops() {
 	k.state, k.running = rollout.New(k.state.Policy()), false
-	k.next, k.due, k.overlay, k.candidate, k.former = nothing, time.Time{}, nil, nil, nil
+	k.next, k.unshown, k.due, k.overlay, k.candidate, k.former = nothing, nil, time.Time{}, nil, nil, nil
 	k.written, k.asked, k.heard, k.elsewhere, k.shared = k.edits, tokenRequest{}, false, nil, nil
 }
 

@@ -93,6 +93,25 @@ func (t *Trouble) kept() Trouble {
 	return k
 }
 
+// Bounded returns the first of each with short texts, for other systems.
+func (t *Trouble) Bounded() Trouble {
+	b := t.kept()
+	for i := range b.Rejections {
+		r := &b.Rejections[i]
+		r.Client, r.Type = redact.Short(r.Client, maxClientText), redact.Short(r.Type, maxClientText)
+		r.Resources = slices.Clone(r.Resources[:min(len(r.Resources), maxMentioned)])
+		for k, name := range r.Resources {
+			r.Resources[k] = redact.Short(name, maxClientText)
+		}
+	}
+	for _, list := range [][]Unwell{b.Lost, b.Unanswered} {
+		for i := range list {
+			list[i].Client, list[i].Type = redact.Short(list[i].Client, maxClientText), redact.Short(list[i].Type, maxClientText)
+		}
+	}
+	return b
+}
+
 // trouble returns the trouble of the revision on its way, or that was refused.
 func (k *key) trouble() Trouble { return k.arms.troubles(k.mentioned) }
 

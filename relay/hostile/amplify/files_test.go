@@ -63,6 +63,7 @@ var fileFields = map[string]string{
 	"RolloutTLS.key_file":                `rollout: {tls: {cert_file: {dir}/cert.pem, key_file: {file}}, policies: [{name: a, checks: [{name: c, webhook: "https://127.0.0.1:1/"}]}]}`,
 	"RolloutTLS.ca_file":                 `rollout: {tls: {ca_file: {file}}, policies: [{name: a, checks: [{name: c, webhook: "https://127.0.0.1:1/"}]}]}`,
 	"RolloutCheck.token_file":            `rollout: {policies: [{name: a, checks: [{name: c, webhook: "https://127.0.0.1:1/", token_file: {file}}]}]}`,
+	"RolloutEvents.token_file":           `rollout: {events: {webhook: "https://127.0.0.1:1/", token_file: {file}}}`,
 	// These have rows of their own: see fileRows.
 	"Upstream.directory": "", "LastKnownGood.directory": "", // see shelf
 	"Upstream.watched_directory": "", // of which nothing is read
