@@ -69,7 +69,7 @@ func TestMetricsAreThose(t *testing.T) {
 	}
 	// Counters with labels of what does not happen here: a failure, a client that accepts gzip; and
 	// what is turned off, since it names keys, requires TLS, or is a rollout. Counters without labels start at 0.
-	rare := regexp.MustCompile(`^xdsrelay_(downstream_(oversize_responses_total|compressed_responses_total|compression_saved_bytes_total)|upstream_reconnects_total|directory_file_errors_total|key_(clients|resources)|rollout_(hold_duration_seconds|oldest_pending_timestamp_seconds)|cache_oldest_disconnect_timestamp_seconds|tls_certificate_not_(before|after)_timestamp_seconds)$`)
+	rare := regexp.MustCompile(`^xdsrelay_(downstream_(oversize_responses_total|compressed_responses_total|compression_saved_bytes_total)|upstream_reconnects_total|directory_file_errors_total|key_(clients|resources)|rollout_(hold_duration_seconds|oldest_(pending|wait)_timestamp_seconds)|cache_oldest_disconnect_timestamp_seconds|tls_certificate_not_(before|after)_timestamp_seconds)$`)
 	var missing []string
 	defer func() {
 		if t.Failed() {

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/cache/gate"
 	"xdsrelay/relay/rollout"
 	"xdsrelay/relay/rollouts"
@@ -18,6 +19,9 @@ var (
 	}
 	waitingLabels = map[rollout.Reason]string{
 		rollout.ForApproval: "approval", rollout.ForBudget: "budget", rollout.ForBreaker: "breaker", rollout.ForClients: "clients", rollout.ForBake: "bake", rollout.ForData: "data",
+	}
+	passageLabels = map[cache.Passage]string{
+		cache.PassesTTL: "ttl", cache.PassesCollection: "collection", cache.PassesRequested: "requested", cache.PassesFirst: "first",
 	}
 	outcomeLabels = map[rollout.Outcome]string{
 		rollout.Passes: "pass", rollout.Fails: "fail", rollout.NotEnough: "no_data", rollout.NotMeasured: "not_measured",
@@ -34,6 +38,7 @@ func (n *Node) observeRollouts(meter metric.Meter) error {
 	c := &counted{meter: meter}
 	started := c.whole("xdsrelay.rollout.started", "Rollouts that started.")
 	skipped := c.whole("xdsrelay.rollout.skipped_checks", "Orders of operators to promote a revision without checks.")
+	passed := c.whole("xdsrelay.rollout.passed", "Changes of resources that clients got at once although a rollout policy or an order holds back the type. ttl: the resource has or had a TTL. collection: it has aliases, or a client subscribes to its collection. requested: a client requested the name, and no client had the resource. first: the first configuration of a key. Types that always pass are not counted.")
 	ended := c.whole("xdsrelay.rollout.ended", "Rollouts that ended. good: the final bake passed. skipped: promoted without checks. superseded: a newer revision started. withdrawn: the control plane returned to the stable revision. dropped: the key lost its policy or its clients.")
 	verdicts := c.whole("xdsrelay.rollout.verdicts", "Findings of each signal when a bake passed or a rollout failed.")
 	asked := c.whole("xdsrelay.rollout.check_answers", "Answers of other systems to the checks of rollouts. unreachable: no answer, or one that cannot be read. empty: no value. wait: the system wants more time.")
@@ -44,6 +49,8 @@ func (n *Node) observeRollouts(meter metric.Meter) error {
 	waiting := g.whole("xdsrelay.rollout.waiting_keys", "Keys whose rollout waits, by reason.")
 	exposed := g.whole("xdsrelay.rollout.exposed_clients", "Clients that are canaries of a revision.")
 	overdue := g.whole("xdsrelay.rollout.overdue_keys", "Keys whose rollout takes longer than rollout.policies[].longest.")
+	suspended := g.whole("xdsrelay.rollout.suspended_keys", "Keys whose rollout cannot continue: a node of the tier does not support rollouts, or the records of rollouts cannot be read or written.")
+	waitingSince := g.seconds("xdsrelay.rollout.oldest_wait_timestamp", "Unix time since which the rollout that has waited longest for a reason has made no progress; absent while none waits for it.")
 	breaker := g.whole("xdsrelay.rollout.breaker_open", "1 while no rollout starts because too many failed (rollout.breaker), otherwise 0.")
 	freezes := g.whole("xdsrelay.rollout.freezes", "Orders of operators in force that freeze a key or all keys, or hold a key at an earlier revision.")
 	pending := g.whole("xdsrelay.rollout.pending_resources", "Resources whose change is held back from clients by a rollout policy or an order.")
@@ -82,6 +89,15 @@ func (n *Node) observeRollouts(meter metric.Meter) error {
 		for reason, label := range waitingLabels {
 			o.ObserveInt64(waiting, int64(s.Waiting[reason]), by("reason", label))
 		}
+		for reason, since := range s.WaitingSince {
+			if label := waitingLabels[reason]; label != "" {
+				o.ObserveFloat64(waitingSince, timestamp(since), by("reason", label))
+			}
+		}
+		for passage, label := range passageLabels {
+			o.ObserveInt64(passed, int64(n.cache.Passed(passage)), by("reason", label))
+		}
+		o.ObserveInt64(suspended, int64(s.Suspended))
 		o.ObserveInt64(exposed, int64(s.Exposed))
 		o.ObserveInt64(overdue, int64(s.Overdue))
 		o.ObserveInt64(breaker, flag(s.BreakerOpen))

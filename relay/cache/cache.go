@@ -147,6 +147,7 @@ type Cache struct {
 	held         atomic.Uint64 // see RemovalsHeld
 	massRemovals atomic.Uint64 // see MassRemovals
 	lingering    atomic.Int64  // of all groups; see Group.mayLinger
+	passages     passages      // see Passed
 
 	mu lockorder.Mutex[lockorder.Cache]
 	// Guarded by mu.

@@ -97,10 +97,17 @@ func (u *updateTxn) holdBack(name string, sent *resource.Resource) bool {
 	case sent == nil && stable == nil && pending: // clients never saw it
 		u.gate.End(name)
 		return true
-	case sent == nil && stable == nil, t.passesLocked(u.by, name, sent, stable):
+	case sent == nil && stable == nil:
 		u.gate.End(name)
 		return false
+	}
+	passage := t.passesLocked(u.by, name, sent, stable)
+	switch {
 	case sent != nil && stable != nil && stable.SameContent(sent): // also where it returns to that
+		u.gate.End(name)
+		return false
+	case passage != heldBack:
+		t.group.cache.passages.count(passage)
 		u.gate.End(name)
 		return false
 	}
@@ -123,31 +130,42 @@ func (t *Table) shownLocked(by int, name string) *resource.Resource {
 	return nil
 }
 
-// passesLocked reports whether clients see at once what a control plane has sent for a name, nil for a
-// removal: what has or had a TTL, and what has aliases or belongs to a collection; a name that a client
-// waits for, and that nobody has (K13); and of endpoint sets everything but the loss of all endpoints.
-func (t *Table) passesLocked(by int, name string, sent, stable *resource.Resource) bool {
+// passesLocked reports why clients see at once what a control plane has sent for a name, nil for a
+// removal, if they do: what has or had a TTL, and what has aliases or belongs to a collection; a name that a
+// client waits for, and that nobody has (K13); and of endpoint sets everything but the loss of all endpoints.
+func (t *Table) passesLocked(by int, name string, sent, stable *resource.Resource) Passage {
 	stream := &t.streams[by]
 	if stream.gate.parks {
-		return sent != nil && !sent.Hollow() || stable == nil || stable.Hollow() || !t.parkedLocked(name)
+		if sent != nil && !sent.Hollow() || stable == nil || stable.Hollow() || !t.parkedLocked(name) {
+			return PassesEndpoints
+		}
+		return heldBack
 	}
 	if t.globWantedLocked(name) {
-		return true
+		return PassesCollection
 	}
 	for _, r := range []*resource.Resource{sent, stable} {
-		if r != nil && (r.TTL > 0 || len(r.Aliases) > 0) {
-			return true
+		switch {
+		case r != nil && r.TTL > 0:
+			return PassesTTL
+		case r != nil && len(r.Aliases) > 0:
+			return PassesCollection
 		}
 	}
 	e := t.store.Get(name)
 	if e != nil && e.TTLState != nil {
-		return true
+		return PassesTTL
 	}
 	if sent == nil || e != nil && e.Res != nil {
-		return false
+		return heldBack
 	}
-	w := t.demand.Get(name)
-	return w != nil && w.Stream() == by || stream.gate.fresh
+	switch w := t.demand.Get(name); {
+	case w != nil && w.Stream() == by:
+		return PassesRequested
+	case stream.gate.fresh:
+		return PassesFirst
+	}
+	return heldBack
 }
 
 // parkedLocked reports whether stable clients still need an endpoint set: the removal of its cluster,

@@ -126,6 +126,18 @@ func TestFrozenPasses(t *testing.T) {
 	onDemand := w.client(clusters, false, "late")
 	w.apply(clusters, res("late", "1"))
 	onDemand.gets(t, "on demand (E7)", "late")
+	w.apply(clusters, ttl) // the same content is no change
+	w.passed(t, map[Passage]uint64{PassesEndpoints: 1, PassesRequested: 2, PassesTTL: 1, PassesCollection: 1})
+}
+
+// passed fails unless so many changes passed the gates.
+func (w *world) passed(t *testing.T, want map[Passage]uint64) {
+	t.Helper()
+	for why := range passageCount {
+		if got := w.cache.Passed(why); got != want[why] {
+			t.Errorf("%d changes passed for the reason %d, expected %d", got, why, want[why])
+		}
+	}
 }
 
 // TestFrozenUnknown: ROLLOUT 4.8: with nothing known at all, the control plane's state passes; its next
@@ -138,6 +150,7 @@ func TestFrozenUnknown(t *testing.T) {
 	c.gets(t, "first", "a", "b")
 	w.full(clusters, "2", res("a", "1"), res("c", "1"))
 	c.gets(t, "second")
+	w.passed(t, map[Passage]uint64{PassesFirst: 2})
 	if p := w.group.Pending(); len(p) != 1 || p[0].Added != 1 || p[0].Removed != 1 {
 		t.Errorf("%+v is pending", p)
 	}

@@ -38,6 +38,7 @@ type key struct {
 	counts    rollout.Counts
 	verdict   rollout.Verdict
 	why       rollout.Reason // why nothing is done
+	whySince  time.Time      // since when it waits for that
 	due       time.Time      // when to look again without a reason; zero: never
 	next      reveal
 	unshown   *Effective // what next is about; nil: nothing
@@ -186,6 +187,9 @@ func (k *key) evaluate(now time.Time) {
 
 // waits records why nothing is done, and when to look again.
 func (k *key) waits(d rollout.Decision, now time.Time) {
+	if d.Why != k.why {
+		k.whySince = now
+	}
 	k.why, k.due = d.Why, d.At
 	if d.Why == rollout.ForApproval {
 		k.waitsForApproval(now)

@@ -85,6 +85,11 @@ type Stats struct {
 	// those that wait, by reason.
 	Keys    map[rollout.Phase]int
 	Waiting map[rollout.Reason]int
+	// WaitingSince is since when the key has waited for a reason that has waited longest.
+	WaitingSince map[rollout.Reason]time.Time
+	// Suspended are keys whose rollout cannot go on: a node of the tier does not support rollouts, or the
+	// records cannot be read or written.
+	Suspended int
 	// Exposed is how many clients have revisions as canaries. Overdue are keys whose rollout takes longer
 	// than its policy expects.
 	Exposed, Overdue int
@@ -102,7 +107,7 @@ func (c *Controller) Stats() Stats {
 	defer c.mu.Unlock()
 	s := Stats{
 		Started: c.counts.started, Skipped: c.counts.skipped, BreakerOpen: c.budget.Open,
-		Ended: make(map[Ending]uint64), Judged: make(map[Judgment]uint64), ObservedEnded: make(map[Ending]uint64), ObservedJudged: make(map[Judgment]uint64), Keys: make(map[rollout.Phase]int), Waiting: make(map[rollout.Reason]int),
+		Ended: make(map[Ending]uint64), Judged: make(map[Judgment]uint64), ObservedEnded: make(map[Ending]uint64), ObservedJudged: make(map[Judgment]uint64), Keys: make(map[rollout.Phase]int), Waiting: make(map[rollout.Reason]int), WaitingSince: make(map[rollout.Reason]time.Time),
 	}
 	for e, n := range c.counts.ended {
 		s.Ended[Ending(e)] = n
@@ -115,12 +120,18 @@ func (c *Controller) Stats() Stats {
 	s.Asked = maps.Clone(c.asking.counts)
 	now := time.Now()
 	for _, k := range c.keys {
+		if k.isSuspended() {
+			s.Suspended++
+		}
 		if k.state.Phase == rollout.Idle {
 			continue
 		}
 		s.Keys[k.state.Phase]++
 		if k.state.Brake == rollout.Open && k.why != rollout.NoReason {
 			s.Waiting[k.why]++
+			if at, has := s.WaitingSince[k.why]; !has || k.whySince.Before(at) {
+				s.WaitingSince[k.why] = k.whySince
+			}
 		}
 		if k.state.IsUnderWay() {
 			s.Exposed += len(k.state.Run.Canaries.Hashes)
@@ -133,4 +144,17 @@ func (c *Controller) Stats() Stats {
 		}
 	}
 	return s
+}
+
+// isSuspended reports whether the tier or the records keep the rollout of the key from going on.
+func (k *key) isSuspended() bool {
+	switch {
+	case k.role == Claiming:
+		return !k.pendingSince.IsZero()
+	case k.role != Deciding:
+		return false
+	case k.next != nothing:
+		return k.c.tier.failing || !k.c.retryAt.IsZero()
+	}
+	return k.state.Phase != rollout.Idle && k.state.Brakes.IsSuspended()
 }

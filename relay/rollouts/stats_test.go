@@ -1,6 +1,7 @@
 package rollouts
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,62 @@ func TestOverdue(t *testing.T) {
 		if is := s.control.Stats(); is.Overdue != 1 {
 			t.Errorf("after three hours: %+v", is)
 		}
+	})
+}
+
+// TestWaitingSince: how long a rollout has waited for a reason counts from its last progress.
+func TestWaitingSince(t *testing.T) {
+	bubble(t, func(s *stage) {
+		s.policy.Mode = rollout.Manual
+		s.begins("shop")
+		s.sends("shop", "a=2")
+		sleep(time.Hour)
+		waits := func() time.Duration {
+			return time.Since(s.control.Stats().WaitingSince[rollout.ForApproval]).Round(time.Minute)
+		}
+		if is := waits(); is != time.Hour {
+			t.Errorf("after an hour: %v", is)
+		}
+		s.order(Approve, nil)
+		sleep(30 * time.Minute)
+		if is := waits(); is != 30*time.Minute {
+			t.Errorf("30m after the scouts: %v", is)
+		}
+		s.order(Abort, nil)
+		if is := s.control.Stats(); len(is.WaitingSince) > 0 && is.Waiting[rollout.ForApproval] > 0 {
+			t.Errorf("after the end: %+v", is.WaitingSince)
+		}
+	})
+}
+
+// TestSuspended: a rollout whose records cannot be written is suspended until that works, and one of a tier
+// with nodes that do not support rollouts.
+func TestSuspended(t *testing.T) {
+	bubble(t, func(s *stage) {
+		suspended := func(what string, want int) {
+			t.Helper()
+			if is := s.control.Stats().Suspended; is != want {
+				t.Errorf("%s: %d keys are suspended, expected %d", what, is, want)
+			}
+		}
+		s.begins("shop")
+		suspended("idle", 0)
+		s.breaks(errors.New("disk full"))
+		s.sends("shop", "a=2")
+		sleep(time.Minute)
+		suspended("records that cannot be written", 1)
+		s.breaks(nil)
+		sleep(2 * time.Second)
+		suspended("in a step", 0)
+		brake := func(do func(k *key)) {
+			s.control.mu.Lock()
+			defer s.control.mu.Unlock()
+			do(s.control.keyNamed("shop"))
+		}
+		brake(func(k *key) { k.state.Stop(rollout.MixedVersions, time.Now()) })
+		suspended("mixed versions", 1)
+		brake(func(k *key) { k.state.Release(rollout.MixedVersions, time.Now()) })
+		suspended("equal versions", 0)
 	})
 }
 
