@@ -50,8 +50,27 @@ func (n *Node) rolloutTier() *rollouts.Tier {
 	n.tier.Announce(func(s *shard.Status) { s.Rollouts = true })
 	return &rollouts.Tier{
 		Node: n.name, Ledger: ledger.New(n.store, n.peers.door.token), Epoch: n.heads.Epoch, Followers: n.fanout.PeerNodes,
-		Exchange: n.exchangeRollouts, Able: n.rolloutsEverywhere,
+		Exchange: n.exchangeRollouts, Able: n.rolloutsEverywhere, Seal: n.sealFormer, Open: n.openFormer,
 	}
+}
+
+// errNoStore: only policies that hold nothing back work without a store.
+var errNoStore = errors.New("last_known_good.store is none")
+
+// sealFormer returns what clients had before a revision as Redis may have it.
+func (n *Node) sealFormer(key string, f *cache.Former) ([]byte, error) {
+	if n.keeper == nil {
+		return nil, errNoStore
+	}
+	return n.keeper.SealFormer(key, f)
+}
+
+// openFormer is the reverse of sealFormer.
+func (n *Node) openFormer(key string, sealed []byte) (*cache.Former, error) {
+	if n.keeper == nil {
+		return nil, errNoStore
+	}
+	return n.keeper.OpenFormer(key, sealed)
 }
 
 // rolloutsEverywhere reports whether all nodes of the tier carry out rollouts.

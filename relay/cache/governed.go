@@ -193,18 +193,6 @@ func (o *Overlay) Changes() (all []OverlayChange) {
 	return all
 }
 
-// Bytes estimates the memory of the resources that the overlay replaces.
-func (o *Overlay) Bytes() (n int64) {
-	for _, p := range o.parts {
-		for name, c := range p.changes {
-			if n += int64(len(name)); c.Stable != nil {
-				n += int64(c.Stable.Size())
-			}
-		}
-	}
-	return n
-}
-
 // Candidate returns the overlay as what canaries are shown, with a name for it.
 func (o *Overlay) Candidate(revision string) *Candidate {
 	views := make(map[*Table]*View)
@@ -341,43 +329,3 @@ func (g *Group) releaseParked(cause Cause) (changes int) {
 // ReleaseParked applies what was held back of endpoint sets, as far as no pending change of a cluster
 // needs it. It returns the number of changes.
 func (g *Group) ReleaseParked() (changes int) { return g.releaseParked(CauseOrigin) }
-
-// Revert gives all clients back what they had before an overlay was promoted. After that, its content is
-// pending. Names that have changed since are left out. It returns the number of changes.
-func (g *Group) Revert(o *Overlay) (changes int) {
-	return g.applyAll(func(t *Table, now time.Time) (n int) {
-		for i := range o.parts {
-			if p := &o.parts[i]; p.table == t {
-				n += t.revertLocked(p, now)
-			}
-		}
-		return n
-	})
-}
-
-func (t *Table) revertLocked(p *overlayPart, now time.Time) int {
-	stream := &t.streams[p.by]
-	if stream.gate == nil {
-		return 0
-	}
-	change := updateTxn{table: t, by: p.by, first: t.store.Gen() + 1, woken: t.woken, final: true}
-	before := t.store.Sum(p.by).Digest
-	for name, c := range p.changes {
-		shown := t.shownLocked(p.by, name)
-		if gate.Digest(shown) != gate.Digest(c.Sent) {
-			continue
-		}
-		sent, _ := t.sentLocked(p.by, name)
-		switch e := t.store.Get(name); {
-		case c.Stable != nil && t.mayHoldLocked(p.by, c.Stable):
-			change.put(c.Stable)
-		case c.Stable == nil && e != nil:
-			change.drop(e)
-		}
-		stream.gate.Hold(name, sent, t.shownLocked(p.by, name))
-	}
-	if t.store.Sum(p.by).Digest != before {
-		stream.version = ""
-	}
-	return t.releasedLocked(&change, &Update{Type: t.Type}, now, CauseUndone)
-}

@@ -25,6 +25,7 @@
 //   - status.go, progress.go, trouble.go: what operators see.
 //   - stats.go: what is counted.
 //   - records.go: what outlives the process.
+//   - contents.go: what clients had before the newest revisions, to undo these.
 //   - tier.go: the record of a key in a tier, and which node decides.
 //   - tokens.go: the budget, on one node and in a tier.
 //   - exchange.go: the messages between nodes.

@@ -1,7 +1,6 @@
 package rollouts
 
 import (
-	"slices"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -60,8 +59,7 @@ func (k *key) carry(e rollout.Effect, now time.Time) {
 			to, k.overlay = byOrder, k.group.CutOverlay()
 		}
 		if k.overlay != nil {
-			k.former = slices.Insert(k.former, 0, k.overlay)
-			k.trim()
+			k.released(k.overlay)
 		}
 		k.widens(to)
 	}
@@ -87,24 +85,14 @@ func (k *key) undo() {
 	promoted := k.next != thePromotion // a promotion that was decided only has changed nothing
 	k.next, k.unshown = nothing, nil
 	k.c.cfg.Clients.Hide(k.group, promoted)
-	if len(k.former) == 0 && promoted {
-		k.c.cfg.Logger.Error("a revision was refused in its final bake, and clients keep it: this node became the owner of the key after it was released, so it does not have the contents of the revision before; return to the former configuration in the control plane", "key", k.name())
-	}
-	if len(k.former) > 0 {
-		k.group.Revert(k.former[0])
+	switch err := k.noContents(); {
+	case err == nil:
+		k.group.Revert(k.former[0].contents)
 		k.former = k.former[1:]
+		k.contents++
 		k.state.RefusePending(digestOf(k.group.CutOverlay()))
+	case promoted:
+		k.c.cfg.Logger.Error("a revision was refused in its final bake, and clients keep it", "key", k.name(), "error", err)
 	}
 	k.overlay, k.candidate = nil, nil
-}
-
-// trim forgets the replaced resources that need too much memory.
-func (k *key) trim() {
-	var bytes int64
-	for i, o := range k.former {
-		if bytes += o.Bytes(); i > 0 && (i >= rollout.MaxUndo || bytes > maxFormerBytes) {
-			k.former = slices.Clip(k.former[:i])
-			return
-		}
-	}
 }

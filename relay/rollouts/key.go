@@ -14,10 +14,6 @@ import (
 // rollout has fewer.
 const maxActs = 32
 
-// maxFormerBytes bounds the replaced resources that are kept for orders to undo, for each key. Those of the
-// newest revision are kept in any case.
-const maxFormerBytes = 4 << 20
-
 // key is the rollout of a key. Controller.mu guards it.
 type key struct {
 	c     *Controller
@@ -34,7 +30,7 @@ type key struct {
 	arms      *arms            // of overlay
 	people    people           // of the last step
 	granted   int              // tokens of the step
-	former    []*cache.Overlay // that were promoted, the newest first: the counterpart of state.Former
+	former    []former         // the newest first: the counterpart of state.Former
 	counts    rollout.Counts
 	verdict   rollout.Verdict
 	why       rollout.Reason // why nothing is done

@@ -28,9 +28,6 @@ var ErrNoPolicy = errors.New("the key has no rollout policy (aggregation.rules[]
 // ErrObserves refuses orders about keys whose policy only observes.
 var ErrObserves = errors.New("the rollout policy of the key only observes (mode: observe): all changes pass at once, so there is no rollout to steer")
 
-// ErrNoContents refuses to undo a revision that this node has not released itself.
-var ErrNoContents = errors.New("this node does not have the contents of the revision before: it became the owner of the key, or was started, after the newest revision was released, or they exceeded 4 MiB; return to the former configuration in the control plane")
-
 // ErrNotDeciding refuses orders on a node that does not decide about the key: another one owns it, or the
 // record of the key has not been read yet.
 var ErrNotDeciding = errors.New("this node does not decide about the key yet: it does not own it, or cannot read the record of the key in Redis")
@@ -94,11 +91,11 @@ func (k *key) order(what string, o rollout.Order, now time.Time) (rollout.Effect
 	case Promote:
 		return k.state.Promote(digestOf(k.group.CutOverlay()), now)
 	case Undo:
-		switch {
-		case len(k.state.Former) == 0:
+		if len(k.state.Former) == 0 {
 			return 0, rollout.ErrNoFormer
-		case len(k.former) == 0:
-			return 0, fmt.Errorf("%w: %s was before %s", ErrNoContents, k.state.Former[0], k.state.Stable)
+		}
+		if err := k.noContents(); err != nil {
+			return 0, fmt.Errorf("%w (%s was before %s)", err, k.state.Former[0], k.state.Stable)
 		}
 		return k.state.Undo(now)
 	case Freeze:

@@ -30,12 +30,16 @@ type Tier struct {
 	Exchange func(ctx context.Context, node string, m Exchange) (Exchange, error)
 	// Able reports whether all nodes of the tier support rollouts. Required.
 	Able func() bool
+	// Seal returns what clients had before a revision as the ledger may have it, and Open is its reverse, on any
+	// node. Required.
+	Seal func(key string, f *cache.Former) ([]byte, error)
+	Open func(key string, sealed []byte) (*cache.Former, error)
 }
 
 // Ledger is a [ledger.Ledger].
 type Ledger interface {
 	Record(ctx context.Context, key string) (ledger.Entry, error)
-	WriteRecord(ctx context.Context, key string, epoch, after uint64, text string) (seq uint64, err error)
+	WriteRecord(ctx context.Context, key string, epoch uint64, e ledger.Entry) (ledger.Written, error)
 	Budget(ctx context.Context) (ledger.Entry, error)
 	WriteBudget(ctx context.Context, after uint64, text string) (seq uint64, err error)
 }
@@ -96,10 +100,12 @@ type tierState struct {
 type keyInTier struct {
 	// edits counts the changes of the record, written those that are in the ledger.
 	edits, written uint64
-	entry          ledger.Entry // the last one that was read or written
-	epoch          uint64
-	readAt         time.Time // the record is not read before
-	cutAt          time.Time // of the candidate
+	// contents and stored are the same for key.former, which is written with the record.
+	contents, stored uint64
+	seq              uint64 // of the record that was read or written last
+	epoch            uint64
+	readAt           time.Time // the record is not read before
+	cutAt            time.Time // of the candidate
 
 	// asked is the request for tokens that is on its way or answered, for the step of a revision.
 	asked   tokenRequest
@@ -172,7 +178,7 @@ func (k *key) becomes(e roleEvent) {
 func (k *key) stops() {
 	k.state, k.running = rollout.New(k.state.Policy()), false
 	k.next, k.unshown, k.due, k.overlay, k.candidate, k.former = nothing, nil, time.Time{}, nil, nil, nil
-	k.written, k.asked, k.heard, k.elsewhere, k.shared = k.edits, tokenRequest{}, false, nil, nil
+	k.written, k.stored, k.asked, k.heard, k.elsewhere, k.shared = k.edits, k.contents, tokenRequest{}, false, nil, nil
 }
 
 // isUnwritten reports whether the ledger lacks something of the record.
@@ -276,9 +282,10 @@ func (c *Controller) readRecords(ctx context.Context) (problem error) {
 			problem = err
 			continue
 		}
+		before := c.cfg.Tier.load(k.name(), entry.Contents)
 		c.mu.Lock()
 		if k.role == Claiming {
-			k.takeOver(epoch, entry, time.Now())
+			k.takeOver(epoch, entry, before, time.Now())
 		}
 		c.mu.Unlock()
 	}
@@ -287,9 +294,9 @@ func (c *Controller) readRecords(ctx context.Context) (problem error) {
 
 // takeOver continues what the record says. If there is none, although clients are shown a candidate, the
 // next revision goes to the same clients first.
-func (k *key) takeOver(epoch uint64, entry ledger.Entry, now time.Time) {
+func (k *key) takeOver(epoch uint64, entry ledger.Entry, before []former, now time.Time) {
 	k.becomes(recordRead)
-	k.epoch, k.entry = epoch, entry
+	k.epoch, k.seq = epoch, entry.Seq
 	var r Record
 	var err error
 	if entry.Text != "" {
@@ -300,7 +307,7 @@ func (k *key) takeOver(epoch uint64, entry ledger.Entry, now time.Time) {
 	policy := k.state.Policy()
 	switch f := k.follows; {
 	case err == nil && entry.Text != "":
-		k.salt, k.state = r.Salt, rollout.Restore(r.Record, policy, now)
+		k.salt, k.state, k.former = r.Salt, rollout.Restore(r.Record, policy, now), matching(before, &r.Record)
 	case f != nil && f.m.As == AsCandidate:
 		k.salt, k.state = f.m.Salt, rollout.New(policy)
 	default:
@@ -356,10 +363,11 @@ func (k *key) isKnown() bool {
 // writeRecords writes the records that have changed.
 func (c *Controller) writeRecords(ctx context.Context) (problem error) {
 	type job struct {
-		k     *key
-		epoch uint64
-		entry ledger.Entry
-		edits uint64
+		k               *key
+		epoch           uint64
+		entry           ledger.Entry
+		edits, contents uint64
+		former          []former // nil: as they are in the ledger
 	}
 	var jobs []job
 	c.mu.Lock()
@@ -371,11 +379,18 @@ func (c *Controller) writeRecords(ctx context.Context) (problem error) {
 		if err != nil {
 			panic("rollouts: a record cannot be written as JSON: " + err.Error())
 		}
-		jobs = append(jobs, job{k, k.epoch, ledger.Entry{Seq: k.entry.Seq, Text: string(text)}, k.edits})
+		j := job{k: k, epoch: k.epoch, entry: ledger.Entry{Seq: k.seq, Text: string(text)}, edits: k.edits, contents: k.contents}
+		if k.stored < k.contents {
+			j.former = append([]former{}, k.former...)
+		}
+		jobs = append(jobs, j)
 	}
 	c.mu.Unlock()
 	for _, j := range jobs {
-		seq, err := c.cfg.Tier.Ledger.WriteRecord(ctx, j.k.name(), j.epoch, j.entry.Seq, j.entry.Text)
+		if j.former != nil {
+			j.entry.Contents = c.cfg.Tier.store(j.k.name(), j.former)
+		}
+		done, err := c.cfg.Tier.Ledger.WriteRecord(ctx, j.k.name(), j.epoch, j.entry)
 		c.mu.Lock()
 		switch {
 		case j.k.role != Deciding || j.k.epoch != j.epoch:
@@ -386,7 +401,11 @@ func (c *Controller) writeRecords(ctx context.Context) (problem error) {
 		case err != nil:
 			problem = err
 		default:
-			j.k.entry, j.k.written = ledger.Entry{Seq: seq, Text: j.entry.Text}, j.edits
+			j.k.seq, j.k.written, j.k.stored = done.Seq, j.edits, j.contents
+			if !done.HasContents && len(j.k.former) > 0 { // Redis has lost them
+				j.k.contents++
+				j.k.edits++
+			}
 			c.inbox.touch(j.k.group)
 		}
 		c.mu.Unlock()

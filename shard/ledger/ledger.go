@@ -34,6 +34,8 @@ const MaxSize = 8 << 20
 type Entry struct {
 	Seq  uint64
 	Text string // JSON
+	// Contents is a second text of a record: what is large, and changes less often.
+	Contents string // JSON
 }
 
 // Ledger reads and writes. All methods are safe for concurrent use.
@@ -47,8 +49,9 @@ func New(s *store.Store, token *secure.Token) *Ledger { return &Ledger{s, token}
 
 // write writes a text. KEYS: the entry, and for a record the hash with the epoch of the key. ARGV: how long
 // it is kept, the number of the write before, the text, and for a record the epoch of the writer. It returns
-// what became of it, and the number of the last write. An entry that is missing, since Redis has lost it, is
-// written whatever the number. Numbers that no write can have made are ignored.
+// what became of it, the number of the last write, and 1 if the entry has contents. An entry that is missing,
+// since Redis has lost it, is written whatever the number. Numbers that no write can have made are ignored.
+// Contents, the last of ARGV, replace those before unless they are empty.
 var write = store.NewScript("ledger_write", `
 local function number(text)
 	local n = tonumber(text) or 0
@@ -57,22 +60,25 @@ end
 local epoch = number(ARGV[4])
 if KEYS[2] then
 	local held = math.max(number(redis.call('HGET', KEYS[2], 'epoch')), number(redis.call('HGET', KEYS[1], 'epoch')))
-	if held > epoch then return {'superseded', string.format('%.0f', held)} end
+	if held > epoch then return {'superseded', string.format('%.0f', held), '0'} end
 end
 local seq, last = number(redis.call('HGET', KEYS[1], 'seq')), number(ARGV[2])
-if seq > 0 and seq ~= last then return {'changed', string.format('%.0f', seq)} end
+if seq > 0 and seq ~= last then return {'changed', string.format('%.0f', seq), '0'} end
 seq = math.max(seq, last) + 1
 redis.call('HSET', KEYS[1], 'seq', string.format('%.0f', seq), 'text', ARGV[3])
 if KEYS[2] then redis.call('HSET', KEYS[1], 'epoch', ARGV[4]) end
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'contents', ARGV[5]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
-return {'written', string.format('%.0f', seq)}
+return {'written', string.format('%.0f', seq), tostring(redis.call('HEXISTS', KEYS[1], 'contents'))}
 `)
 
-// read returns the number of the last write, and the text unless it is longer than ARGV[1].
+// read returns the number of the last write, and the text and the contents unless they are longer than ARGV[1].
 var read = store.NewScript("ledger_read", `
-local text = redis.call('HGET', KEYS[1], 'text') or ''
-if #text > tonumber(ARGV[1]) then text = '' end
-return {redis.call('HGET', KEYS[1], 'seq') or '0', text}
+local function text(field)
+	local text = redis.call('HGET', KEYS[1], field) or ''
+	return #text > tonumber(ARGV[1]) and '' or text
+end
+return {redis.call('HGET', KEYS[1], 'seq') or '0', text('text'), text('contents')}
 `)
 
 func (l *Ledger) recordName(key string) string { return l.store.Name(store.RolloutRecord, key) }
@@ -95,7 +101,7 @@ func (l *Ledger) read(ctx context.Context, name string) (e Entry, err error) {
 		return e, err
 	}
 	texts, err := r.Texts()
-	if err != nil || len(texts) != 2 {
+	if err != nil || len(texts) != 3 {
 		return e, fmt.Errorf("ledger: unexpected answer of %d texts about %s: %w", len(texts), name, err)
 	}
 	if e.Seq, err = strconv.ParseUint(texts[0], 10, 53); err != nil {
@@ -104,37 +110,55 @@ func (l *Ledger) read(ctx context.Context, name string) (e Entry, err error) {
 	if texts[1] != "" && l.token.VerifyText(purpose(name), texts[1]) {
 		e.Text = texts[1]
 	}
+	if texts[2] != "" && l.token.VerifyText(contentsPurpose(name), texts[2]) {
+		e.Contents = texts[2]
+	}
 	return e, nil
 }
 
-// WriteRecord writes the record of a key, which the writer owns under an epoch. after is the number of the
-// write before. It returns the number of this one.
-func (l *Ledger) WriteRecord(ctx context.Context, key string, epoch, after uint64, text string) (seq uint64, err error) {
-	return l.write(ctx, l.recordName(key), []string{l.store.Name(store.TierHead, key)}, after, text, epoch)
+// Written is what became of a write.
+type Written struct {
+	Seq uint64 // the number of the write
+	// HasContents says that the entry has contents, of this write or of an earlier one.
+	HasContents bool
 }
 
-// WriteBudget writes the budget. after is the number of the write before.
+// WriteRecord writes the record of a key, which the writer owns under an epoch. Its number is that of the write
+// before. Contents that are empty leave those of the entry as they are.
+func (l *Ledger) WriteRecord(ctx context.Context, key string, epoch uint64, e Entry) (Written, error) {
+	return l.write(ctx, l.recordName(key), []string{l.store.Name(store.TierHead, key)}, e, epoch)
+}
+
+// WriteBudget writes the budget. Its number is that of the write before.
 func (l *Ledger) WriteBudget(ctx context.Context, after uint64, text string) (seq uint64, err error) {
-	return l.write(ctx, l.budgetName(), nil, after, text, 0)
+	w, err := l.write(ctx, l.budgetName(), nil, Entry{Seq: after, Text: text}, 0)
+	return w.Seq, err
 }
 
-func (l *Ledger) write(ctx context.Context, name string, and []string, after uint64, text string, epoch uint64) (seq uint64, err error) {
-	r, err := l.store.Run(ctx, write, append([]string{name}, and...), keptFor.Milliseconds(), after, l.token.SignText(purpose(name), text), epoch)
+func (l *Ledger) write(ctx context.Context, name string, and []string, e Entry, epoch uint64) (w Written, err error) {
+	contents := e.Contents
+	if contents != "" {
+		contents = l.token.SignText(contentsPurpose(name), contents)
+	}
+	r, err := l.store.Run(ctx, write, append([]string{name}, and...), keptFor.Milliseconds(), e.Seq, l.token.SignText(purpose(name), e.Text), epoch, contents)
 	if err != nil {
-		return 0, err
+		return w, err
 	}
 	texts, err := r.Texts()
-	if err != nil || len(texts) != 2 {
-		return 0, fmt.Errorf("ledger: unexpected answer of %d texts about %s: %w", len(texts), name, err)
+	if err != nil || len(texts) != 3 {
+		return w, fmt.Errorf("ledger: unexpected answer of %d texts about %s: %w", len(texts), name, err)
 	}
 	switch texts[0] {
 	case "superseded":
-		return 0, ErrSuperseded
+		return w, ErrSuperseded
 	case "changed":
-		return 0, ErrChanged
+		return w, ErrChanged
 	}
-	return strconv.ParseUint(texts[1], 10, 53)
+	w.HasContents = texts[2] == "1"
+	w.Seq, err = strconv.ParseUint(texts[1], 10, 53)
+	return w, err
 }
 
-// purpose is what a text is signed for.
-func purpose(name string) string { return "rollout " + name }
+// purpose is what a text is signed for, and contentsPurpose what contents are.
+func purpose(name string) string         { return "rollout " + name }
+func contentsPurpose(name string) string { return "rollout contents " + name }

@@ -39,11 +39,11 @@ func open(t *testing.T, redis *redistest.Server, token string) (*Ledger, *store.
 
 func (l *Ledger) writes(t *testing.T, epoch, after uint64, text string, want error) (seq uint64) {
 	t.Helper()
-	seq, err := l.WriteRecord(t.Context(), "key", epoch, after, text)
+	w, err := l.WriteRecord(t.Context(), "key", epoch, Entry{Seq: after, Text: text})
 	if !errors.Is(err, want) {
 		t.Errorf("a write under epoch %d after %d: %v, expected %v", epoch, after, err, want)
 	}
-	return seq
+	return w.Seq
 }
 
 func (l *Ledger) has(t *testing.T, want Entry) {
@@ -67,19 +67,53 @@ func TestRecord(t *testing.T) {
 		t.Errorf("the first write has the number %d", seq)
 	}
 	l.writes(t, 5, 0, `{"a":2}`, ErrChanged)
-	l.has(t, Entry{1, `{"a":1}`})
+	l.has(t, Entry{Seq: 1, Text: `{"a":1}`})
 	l.writes(t, 5, 1, `{"a":2}`, nil)
 	claim("6")
 	l.writes(t, 5, 2, `{"a":3}`, ErrSuperseded)
 	l.writes(t, 6, 2, `{"a":4}`, nil)
 	redis.Do("DEL", s.Name(store.TierHead, "key")) // as after a failover in a cluster
 	l.writes(t, 5, 3, `{"a":5}`, ErrSuperseded)
-	l.has(t, Entry{3, `{"a":4}`})
+	l.has(t, Entry{Seq: 3, Text: `{"a":4}`})
 	redis.Flush()
 	l.has(t, Entry{})
 	if seq := l.writes(t, 6, 3, `{"a":6}`, nil); seq != 4 {
 		t.Errorf("the write after a loss has the number %d", seq)
 	}
+}
+
+// TestContents: contents stay until others are written, and a write says whether there are any: Redis may have
+// lost them. Those that are not signed count as absent.
+func TestContents(t *testing.T) {
+	redis := redistest.Start(t, redistest.Config{})
+	l, s := open(t, redis, "the-secret-of-the-tier")
+	write := func(after uint64, contents string, want Written) {
+		t.Helper()
+		if w, err := l.WriteRecord(t.Context(), "key", 1, Entry{after, `{"a":1}`, contents}); err != nil || w != want {
+			t.Errorf("written: %+v, %v, expected %+v", w, err, want)
+		}
+	}
+	contents := func(want string) {
+		t.Helper()
+		e, err := l.Record(t.Context(), "key")
+		if is, _, _ := strings.Cut(e.Contents, `,"signature"`); err != nil || is != strings.TrimSuffix(want, "}") {
+			t.Errorf("the contents are %+v, %v, expected %q", e, err, want)
+		}
+	}
+	write(0, "", Written{1, false})
+	contents("")
+	write(1, `{"b":1}`, Written{2, true})
+	write(2, "", Written{3, true})
+	contents(`{"b":1}`)
+	redis.Flush()
+	write(3, "", Written{4, false})
+	contents("")
+	write(4, `{"b":2}`, Written{5, true})
+	text := redis.Do("HGET", s.Name(store.RolloutRecord, "key"), "text")
+	redis.Do("HSET", s.Name(store.RolloutRecord, "key"), "contents", text)
+	contents("")
+	redis.Do("HSET", s.Name(store.RolloutRecord, "key"), "contents", strings.Repeat("x", MaxSize+1))
+	contents("")
 }
 
 // TestBudget: of two writes after the same one, one counts.
@@ -91,7 +125,7 @@ func TestBudget(t *testing.T) {
 	if _, err := l.WriteBudget(t.Context(), 0, `{"a":2}`); !errors.Is(err, ErrChanged) {
 		t.Errorf("the second write: %v", err)
 	}
-	if e, err := l.Budget(t.Context()); err != nil || e != (Entry{1, `{"a":1}`}) {
+	if e, err := l.Budget(t.Context()); err != nil || e != (Entry{Seq: 1, Text: `{"a":1}`}) {
 		t.Errorf("the budget is %+v, %v", e, err)
 	}
 }
@@ -103,9 +137,9 @@ func TestForged(t *testing.T) {
 	l, s := open(t, redis, "the-secret-of-the-tier")
 	unsigned, _ := open(t, redis, "")
 	unsigned.writes(t, 1, 0, `{"a":1}`, nil)
-	l.has(t, Entry{1, ""})
+	l.has(t, Entry{Seq: 1})
 	l.writes(t, 1, 1, `{"a":2}`, nil)
-	l.has(t, Entry{2, `{"a":2}`})
+	l.has(t, Entry{Seq: 2, Text: `{"a":2}`})
 	for _, seq := range []string{"x", "-1", "1e300", "99999999999999999999", "nan"} {
 		redis.Do("HSET", s.Name(store.RolloutRecord, "key"), "seq", seq, "epoch", seq)
 		e, err := l.Record(t.Context(), "key")
@@ -119,6 +153,6 @@ func TestForged(t *testing.T) {
 		t.Fatal(err)
 	}
 	redis.Do("HSET", s.Name(store.RolloutRecord, "key"), "text", strings.Repeat("x", MaxSize+1))
-	l.has(t, Entry{e.Seq, ""})
+	l.has(t, Entry{Seq: e.Seq})
 	l.writes(t, 2, e.Seq, `{"a":4}`, nil)
 }

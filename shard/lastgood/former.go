@@ -1,0 +1,50 @@
+package lastgood
+
+import (
+	"encoding/json"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/redact"
+)
+
+// formerURL is what former contents have instead of a type URL.
+const formerURL = "former"
+
+// SealFormer returns what clients of a key had before a revision as it may be stored: under the same conditions
+// as records.
+func (k *Keeper) SealFormer(key string, f *cache.Former) ([]byte, error) {
+	if k.cfg.Keys == nil {
+		for _, t := range f.Types() {
+			if k.mustEncrypt(t) {
+				return nil, errUnencrypted
+			}
+		}
+		var reader redact.Redactor
+		for _, r := range f.Resources() {
+			if reader.Holds(r) {
+				return nil, errHoldsSecrets
+			}
+		}
+	}
+	text, err := json.Marshal(f.Share())
+	if err != nil {
+		return nil, err
+	}
+	return k.sealer.seal(key, formerURL, text)
+}
+
+// OpenFormer is the reverse of SealFormer, on any node of the tier.
+func (k *Keeper) OpenFormer(key string, sealed []byte) (*cache.Former, error) {
+	url, text, err := k.sealer.open(key, sealed)
+	switch {
+	case err != nil:
+		return nil, err
+	case url != formerURL:
+		return nil, errForeign
+	}
+	var shared []cache.SharedFormer
+	if err := json.Unmarshal(text, &shared); err != nil {
+		return nil, err
+	}
+	return cache.ReceiveFormer(shared)
+}
