@@ -3,6 +3,8 @@ package relay_test
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -15,6 +17,7 @@ import (
 
 	"xdsrelay/relay"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/redistest"
 	"xdsrelay/shard/store"
@@ -115,7 +118,11 @@ func TestRedisPage(t *testing.T) {
 		}
 		return found
 	}
-	xdstest.Eventually(t, "all names to be in Redis", func() bool { return len(kinds()) == 7 })
+	xdstest.Eventually(t, "all names but that of orders to be in Redis", func() bool { return len(kinds()) == 7 })
+	a.rollout(t, "freeze", http.StatusOK, url.Values{ops.ParamKey: {"red"}, ops.ParamReason: {"test"}})
+	if n := len(kinds()); n != 8 {
+		t.Errorf("%d names are in Redis after an order", n)
+	}
 	records, _ := redis.Do("HVALS", "xdsrelay:{members}").([]any)
 	for _, r := range records {
 		if !strings.Contains(fmt.Sprint(r), `"stamps":true`) {

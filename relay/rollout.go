@@ -19,8 +19,8 @@ import (
 	"xdsrelay/shard/lastgood"
 )
 
-// rolloutOrders are the orders of operators about what clients see. In a tier, the owner of a key carries
-// them out, if the key has a rollout policy: those about other keys would hold on one node alone.
+// rolloutOrders are the orders of operators about what clients see. In a tier with Redis, the nodes agree on
+// those to freeze and to undo, and the owner of a key carries out all others.
 type rolloutOrders struct {
 	node *Node
 	// load and save keep the orders beyond a restart; nil without a last known good directory.
@@ -29,7 +29,8 @@ type rolloutOrders struct {
 
 	ended chan struct{} // an undo has ended by itself
 
-	mu sync.Mutex // serializes orders; taken before all locks of the cache
+	mu     sync.Mutex   // serializes orders; taken before all locks of the cache
+	agreed agreedOrders // in a tier
 }
 
 // buildRollouts puts the orders of an earlier process into force.
@@ -37,6 +38,7 @@ func (n *Node) buildRollouts() error {
 	r := &n.rollouts
 	r.node, r.ended = n, make(chan struct{}, 1)
 	n.add(part{watch: r.watch})
+	r.buildAgreed()
 	if r.load == nil {
 		return nil
 	}
@@ -73,20 +75,28 @@ func (n *Node) showRollout() ops.ShowRollout {
 
 // order carries out an order. The error says why nothing was changed.
 func (r *rolloutOrders) order(ctx context.Context, o ops.RolloutOrder) (done ops.RolloutOrdered, err error) {
+	if r.agreed.ledger != nil && (o.Do == ops.OrderFreeze || o.Do == ops.OrderUnfreeze) {
+		return r.freezeTier(ctx, o)
+	}
 	done, asked, err := askOwner[ops.RolloutOrdered](ctx, r.node, rolloutOrdered, o.Key, url.Values{paramWhat: {o.Do}, ops.ParamReason: {o.Reason}, paramBy: {o.By}})
 	if asked {
 		return done, err
 	}
-	return r.orderHere(o)
+	return r.orderHere(ctx, o)
 }
 
-// orderHere carries out an order on this node.
-func (r *rolloutOrders) orderHere(o ops.RolloutOrder) (done ops.RolloutOrdered, err error) {
+// orderHere carries out an order as the node that decides about it.
+func (r *rolloutOrders) orderHere(ctx context.Context, o ops.RolloutOrder) (done ops.RolloutOrdered, err error) {
 	n := r.node
 	done = ops.RolloutOrdered{Order: o.Do, Node: n.name, Key: o.Key}
 	control := n.control.Load()
-	if n.inTier() && !(control.Has(o.Key) || o.Do == ops.OrderResume && o.Key == "" && n.store != nil) {
+	switch {
+	case n.inTier() && r.agreed.ledger == nil:
 		return done, ops.ErrRolloutTier
+	case n.inTier() && (o.Do == ops.OrderFreeze || o.Do == ops.OrderUnfreeze):
+		return r.freezeTier(ctx, o)
+	case n.inTier() && o.Do == ops.OrderUndo && !control.Has(o.Key):
+		return r.undoTier(ctx, o)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,6 +193,10 @@ func (r *rolloutOrders) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.ended:
+			if r.agreed.ledger != nil {
+				r.lookAgain(ctx)
+				continue
+			}
 			r.mu.Lock()
 			r.keep()
 			r.node.control.Load().SetFrozen("", "the control plane sent something else than what was undone")

@@ -131,7 +131,11 @@ func (w *orderedTier) ends(name string, killed bool) {
 		m.host.Vanish(true)
 	}
 	m.stop()
-	m.ended(w.t)
+	if killed {
+		<-m.done //nolint:errcheck // its ports are gone with the machine
+	} else {
+		m.ended(w.t)
+	}
 	for _, c := range w.clientOf[name] {
 		c.MoveTo(w.machines[w.names[0]].Addr())
 	}

@@ -141,6 +141,7 @@ func (n *Node) answerRollouts() {
 		}
 		return control.Received(m), nil
 	}, paramMessage)
+	n.tier.Handle(rolloutFollow, n.rollouts.answerFollow, paramBy, ops.ParamReason)
 	n.tier.Handle(rolloutShown, func(_ context.Context, q url.Values) (any, error) {
 		return n.shownHere(q.Get(paramWhat), q.Get(ops.ParamKey))
 	}, paramWhat, ops.ParamKey)
@@ -148,7 +149,7 @@ func (n *Node) answerRollouts() {
 		if err := n.trustsOrders(ctx); err != nil {
 			return nil, err
 		}
-		done, err := n.rollouts.orderHere(ops.RolloutOrder{Do: q.Get(paramWhat), Key: q.Get(ops.ParamKey), Reason: q.Get(ops.ParamReason), By: q.Get(paramBy)})
+		done, err := n.rollouts.orderHere(ctx, ops.RolloutOrder{Do: q.Get(paramWhat), Key: q.Get(ops.ParamKey), Reason: q.Get(ops.ParamReason), By: q.Get(paramBy)})
 		if err != nil {
 			return nil, status.Error(codes.FailedPrecondition, err.Error())
 		}

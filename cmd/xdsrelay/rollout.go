@@ -27,7 +27,7 @@ func (a *app) newRolloutCmd() *cobra.Command {
 	cmd.Long = "Freeze keys, undo changes, steer rollouts, and show what is held back. While a key is frozen,\n" +
 		"its clients keep their listeners, routes and clusters whatever the control plane sends;\n" +
 		"endpoints and secrets pass. A rollout policy (aggregation.rules[].rollout) releases changes to\n" +
-		"a few clients first. In a tier, the orders work for keys with a policy."
+		"a few clients first. In a tier with Redis, an order to one node holds on all of them."
 	return cmd
 }
 
@@ -72,7 +72,8 @@ func (a *app) newFreezeCmd() *cobra.Command {
 		Long: "Keep the clients of a key, or of all keys, at their present configuration, whatever the\n" +
 			"control plane sends. Endpoints, secrets, resources with a TTL, refusals, and names that no\n" +
 			"client had before still pass. 'xdsrelay rollout unfreeze' releases the changes that are\n" +
-			"held back. The order survives a restart if last_known_good.store is directory.",
+			"held back. The order survives a restart in a tier with Redis, and on a single node if\n" +
+			"last_known_good.store is directory.",
 		Example: "  xdsrelay rollout freeze shop/eu --reason 'bad routes since 14:03'\n  xdsrelay rollout freeze --all --reason 'control plane upgrade'",
 		Args:    k.args,
 	}

@@ -13,7 +13,7 @@ import (
 
 // content is a resource as on the wire.
 func content(name, text string) *resource.Resource {
-	body, err := proto.Marshal(&anypb.Any{TypeUrl: clusters.URL, Value: []byte("\n\x01" + text)})
+	body, err := proto.Marshal(&anypb.Any{TypeUrl: clusters.URL, Value: []byte("\n\x01" + name + "\xe2\x01\x01" + text)})
 	if err != nil {
 		panic(err)
 	}

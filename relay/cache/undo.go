@@ -63,7 +63,9 @@ func (c Cause) fromControlPlane() bool {
 // The errors of [Cache.Undo].
 var (
 	ErrNothingToUndo = errors.New("no earlier revision is known")
-	ErrNoKey         = errors.New("no such key")
+	// ErrByOther: a part of what it changed may be known to other nodes only.
+	ErrByOther = errors.New("another node received the newest revision from the control plane, and owned the key then, so this one does not know all that it changed; return to the former configuration in the control plane")
+	ErrNoKey   = errors.New("no such key")
 )
 
 // pastsOf returns the remembered updates of the gated types of a group, the oldest first.
@@ -148,6 +150,8 @@ func (r *Revision) complete() {
 		}
 	}
 	switch _, err := r.inverse(); {
+	case r.Cause == CauseOwner:
+		r.NotUndoable = ErrByOther.Error()
 	case !r.Cause.fromControlPlane():
 		r.NotUndoable = "the control plane did not cause it"
 	case err != nil:
@@ -275,7 +279,7 @@ func (c *Cache) Undo(key aggregation.Key, f Freeze) (u Undone, changes int, err 
 func (g *Group) lastRevision(undone *Undone) (id string, all []former, oldest uint64, err error) {
 	for _, r := range g.Revisions() {
 		switch {
-		case undone != nil && undone.oldest > 0 && r.pasts[0].number >= undone.oldest, !r.Cause.fromControlPlane():
+		case undone != nil && undone.oldest > 0 && r.pasts[0].number >= undone.oldest, r.Cause != CauseOwner && !r.Cause.fromControlPlane():
 			continue
 		}
 		all, err = r.inverse()
@@ -284,6 +288,8 @@ func (g *Group) lastRevision(undone *Undone) (id string, all []former, oldest ui
 		case errors.Is(err, errFirst):
 		case err != nil:
 			return "", nil, 0, err
+		case len(all) > 0 && r.Cause == CauseOwner:
+			return "", nil, 0, ErrByOther
 		case len(all) > 0:
 			return r.ID, all, r.pasts[0].number, nil
 		}
@@ -364,11 +370,11 @@ func (t *Table) refuseLocked(u *Undone) {
 }
 
 // differsLocked reports whether the control plane has sent something else instead of what was undone. A
-// name of which it may still send anything does not count.
+// name of which it may still send anything does not count. The owner of the key judges for its followers.
 func (t *Table) differsLocked() bool {
 	for by := range t.streams {
 		stream := &t.streams[by]
-		if stream.gate == nil || stream.confidence.Unconfirmed() || !t.demand.Stream(by).HasAnswered() {
+		if stream.gate == nil || stream.speaker.mirror || stream.confidence.Unconfirmed() || !t.demand.Stream(by).HasAnswered() {
 			continue
 		}
 		if stream.gate.Differs(func(name string) bool { return t.coveredLocked(by, name, nil) }) {

@@ -154,8 +154,8 @@ const ParamReason = "reason"
 // maxReason bounds the reason of an order, in bytes.
 const maxReason = 500
 
-// ErrRolloutTier refuses orders about what clients see in a tier.
-var ErrRolloutTier = errors.New("this node belongs to a tier (tier.redis or tier.nodes), and an order would hold on this node alone: in a tier, orders about rollouts work for keys with a rollout policy and clients; nothing was changed")
+// ErrRolloutTier refuses orders about what clients see in a tier without Redis.
+var ErrRolloutTier = errors.New("this node belongs to a tier without Redis (tier.nodes), whose nodes cannot agree on an order, so nothing was changed: use tier.redis")
 
 // Check returns what is wrong with an order.
 func (o *RolloutOrder) Check(all bool) error {

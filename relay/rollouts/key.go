@@ -71,7 +71,7 @@ func (c *Controller) newKey(g *cache.Group, rule string, r *Rule) *key {
 	}
 	k.setRule(r)
 	k.running = k.state.IsJudged()
-	// The orders of the cache count. The record may be older. In a tier, the record has the orders.
+	// The orders of the cache count. The record may be older.
 	if isFrozen(g) {
 		k.state.Stop(rollout.Frozen, now)
 	} else {

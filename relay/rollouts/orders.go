@@ -98,11 +98,6 @@ func (k *key) order(what string, o rollout.Order, now time.Time) (rollout.Effect
 			return 0, fmt.Errorf("%w (%s was before %s)", err, k.state.Former[0], k.state.Stable)
 		}
 		return k.state.Undo(now)
-	case Freeze:
-		k.state.Freeze(o)
-		return 0, nil
-	case Unfreeze:
-		return k.state.Unfreeze(now)
 	}
 	return 0, fmt.Errorf("%q is no order about a rollout", what)
 }
@@ -127,21 +122,28 @@ func (c *Controller) SetFrozen(by, reason string) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	for g, k := range c.keys {
-		held, is := isFrozen(g), k.state.Brakes.Has(rollout.Frozen)
-		switch {
-		case held && !is:
-			k.state.Freeze(rollout.Order{By: by, Why: reason, At: now})
-			k.decidedBy(Freeze, by, reason, now)
-		case !held && is:
-			effect, _ := k.state.Unfreeze(now) // it is frozen
-			k.decidedBy(Unfreeze, by, reason, now)
-			k.carry(effect, now)
-		default:
-			continue
+		if k.role == Deciding && k.setFrozen(by, reason, now) {
+			c.inbox.change(g)
 		}
-		k.changed()
-		c.inbox.change(g)
 	}
+}
+
+// setFrozen makes a key follow the orders of the cache. It reports whether it was frozen, or that has ended.
+func (k *key) setFrozen(by, reason string, now time.Time) bool {
+	held, is := isFrozen(k.group), k.state.Brakes.Has(rollout.Frozen)
+	switch {
+	case held && !is:
+		k.state.Freeze(rollout.Order{By: by, Why: reason, At: now})
+		k.decidedBy(Freeze, by, reason, now)
+	case !held && is:
+		effect, _ := k.state.Unfreeze(now) // it is frozen
+		k.decidedBy(Unfreeze, by, reason, now)
+		k.carry(effect, now)
+	default:
+		return false
+	}
+	k.changed()
+	return true
 }
 
 // Plan is who would be the canaries of a key.

@@ -1,5 +1,5 @@
-// Package ledger has in Redis what the nodes of a tier agree on about rollouts: the record of each key, and
-// the budget of the tier. A record is written by the owner of its key alone: each write names the epoch
+// Package ledger has in Redis what the nodes of a tier agree on about rollouts: the record of each key, the
+// budget of the tier, and the orders of operators. A record is written by the owner of its key alone: each write names the epoch
 // under which the writer owns the key, and the number of the write before it, and Redis compares both. So of
 // two nodes that both believe to be the owner, only one can let more clients have a revision.
 package ledger
@@ -67,9 +67,9 @@ if seq > 0 and seq ~= last then return {'changed', string.format('%.0f', seq), '
 seq = math.max(seq, last) + 1
 redis.call('HSET', KEYS[1], 'seq', string.format('%.0f', seq), 'text', ARGV[3])
 if KEYS[2] then redis.call('HSET', KEYS[1], 'epoch', ARGV[4]) end
-if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'contents', ARGV[5]) end
+if ARGV[5] ~= '' then redis.call('HSET', KEYS[1], 'contents', ARGV[5], 'has', '1') end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
-return {'written', string.format('%.0f', seq), tostring(redis.call('HEXISTS', KEYS[1], 'contents'))}
+return {'written', string.format('%.0f', seq), redis.call('HGET', KEYS[1], 'has') or '0'}
 `)
 
 // read returns the number of the last write, and the text and the contents unless they are longer than ARGV[1].
@@ -87,6 +87,8 @@ const budgetTag = "rollouts"
 
 func (l *Ledger) budgetName() string { return l.store.Name(store.RolloutBudget, budgetTag) }
 
+func (l *Ledger) ordersName() string { return l.store.Name(store.RolloutOrders, budgetTag) }
+
 // Record reads the record of a key. One without a valid signature counts as absent, but its number counts.
 func (l *Ledger) Record(ctx context.Context, key string) (Entry, error) {
 	return l.read(ctx, l.recordName(key))
@@ -94,6 +96,9 @@ func (l *Ledger) Record(ctx context.Context, key string) (Entry, error) {
 
 // Budget reads the budget.
 func (l *Ledger) Budget(ctx context.Context) (Entry, error) { return l.read(ctx, l.budgetName()) }
+
+// Orders reads the orders of operators. Those without a valid signature count as absent, but their number counts.
+func (l *Ledger) Orders(ctx context.Context) (Entry, error) { return l.read(ctx, l.ordersName()) }
 
 func (l *Ledger) read(ctx context.Context, name string) (e Entry, err error) {
 	r, err := l.store.Run(ctx, read, []string{name}, MaxSize)
@@ -132,6 +137,12 @@ func (l *Ledger) WriteRecord(ctx context.Context, key string, epoch uint64, e En
 // WriteBudget writes the budget. Its number is that of the write before.
 func (l *Ledger) WriteBudget(ctx context.Context, after uint64, text string) (seq uint64, err error) {
 	w, err := l.write(ctx, l.budgetName(), nil, Entry{Seq: after, Text: text}, 0)
+	return w.Seq, err
+}
+
+// WriteOrders writes the orders of operators. after is the number of the write before.
+func (l *Ledger) WriteOrders(ctx context.Context, after uint64, text string) (seq uint64, err error) {
+	w, err := l.write(ctx, l.ordersName(), nil, Entry{Seq: after, Text: text}, 0)
 	return w.Seq, err
 }
 

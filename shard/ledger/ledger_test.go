@@ -116,6 +116,22 @@ func TestContents(t *testing.T) {
 	contents("")
 }
 
+// TestOrders: of two writes after the same one, one counts.
+func TestOrders(t *testing.T) {
+	l, _ := open(t, redistest.Start(t, redistest.Config{}), "")
+	for want, text := range []string{`{"a":1}`, `{"a":2}`} {
+		if seq, err := l.WriteOrders(t.Context(), uint64(want), text); err != nil || seq != uint64(want)+1 {
+			t.Errorf("write %d: %d, %v", want, seq, err)
+		}
+	}
+	if _, err := l.WriteOrders(t.Context(), 1, `{"a":3}`); !errors.Is(err, ErrChanged) {
+		t.Errorf("a write after an older one: %v", err)
+	}
+	if e, err := l.Orders(t.Context()); err != nil || e != (Entry{Seq: 2, Text: `{"a":2}`}) {
+		t.Errorf("the orders are %+v, %v", e, err)
+	}
+}
+
 // TestBudget: of two writes after the same one, one counts.
 func TestBudget(t *testing.T) {
 	l, _ := open(t, redistest.Start(t, redistest.Config{}), "")

@@ -22,6 +22,8 @@ const (
 	RolloutRecord
 	// RolloutBudget is a hash: which keys may show revisions that are not proven to how many clients.
 	RolloutBudget
+	// RolloutOrders is a hash: which keys operators have frozen, and which are held at an earlier revision.
+	RolloutOrders
 
 	kinds // the number of kinds
 )
@@ -36,13 +38,13 @@ func Kinds() (all []Kind) {
 
 // label returns the part of a name after the tag.
 func (k Kind) label() string {
-	return [kinds]string{TierHead: "head", LastGoodMarks: "good", LastGoodRecord: "good", RolloutRecord: "rollout", RolloutBudget: "budget"}[k]
+	return [kinds]string{TierHead: "head", LastGoodMarks: "good", LastGoodRecord: "good", RolloutRecord: "rollout", RolloutBudget: "budget", RolloutOrders: "orders"}[k]
 }
 
 func (k Kind) String() string {
 	return [kinds]string{
 		MemberRecords: "members", TierHead: "tier heads of a key", HeadStamps: "stamps of tier heads", LastGoodMarks: "marks of last known good records", LastGoodRecord: "last known good record",
-		RolloutRecord: "rollout record of a key", RolloutBudget: "budget of rollouts",
+		RolloutRecord: "rollout record of a key", RolloutBudget: "budget of rollouts", RolloutOrders: "orders of operators",
 	}[k]
 }
 

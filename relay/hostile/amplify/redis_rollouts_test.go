@@ -30,6 +30,22 @@ func (v *vault) budgetRows(t *testing.T, all bool) []row {
 	})
 }
 
+// ordersRows are the rows of the orders of operators, which a node reads before it changes them.
+func (v *vault) ordersRows(t *testing.T, all bool) []row {
+	seq := 100
+	return v.ledgerRows(t, store.RolloutOrders, `{"keys":{"key":{"reason":"test","since":"2020-01-01T00:00:00Z"}},"undone":{"other":{"reason":"test","since":"2020-01-01T00:00:00Z","revisions":["r"],"refused":[{"type_url":"t","stream":"s","name":"n","digest":"00"}]}}}`, all, func(t *testing.T, pairs func(text string) []any) {
+		t.Helper()
+		last := v.marker()
+		seq++
+		v.hset(v.store.Name(store.RolloutOrders, "rollouts"), append(pairs(last), "seq", seq))
+		seen := v.tap.expect(last)
+		if code := ask(t, http.MethodPost, "http://"+v.Admin+"/rollout/unfreeze?all=true", "", admin.RequestHeader, "1"); code != http.StatusConflict {
+			t.Fatalf("the order that reads the orders: status %d", code)
+		}
+		v.await(t, seen)
+	})
+}
+
 // ledgerRows are the rows of an entry: of each field of its text, which is like sample. write makes the node read what pairs
 // returns, which ends with a text.
 func (v *vault) ledgerRows(t *testing.T, k store.Kind, sample string, all bool, write func(t *testing.T, pairs func(text string) []any)) (rows []row) {

@@ -191,7 +191,7 @@ func (v *vault) redisRows(t *testing.T, all bool) (rows []row) {
 	t.Helper()
 	values := map[store.Kind]func(*testing.T, bool) []row{
 		store.TierHead: v.headRows, store.HeadStamps: v.stampRows, store.LastGoodMarks: v.markRows, store.LastGoodRecord: v.recordRows,
-		store.RolloutRecord: v.rolloutRows, store.RolloutBudget: v.budgetRows,
+		store.RolloutRecord: v.rolloutRows, store.RolloutBudget: v.budgetRows, store.RolloutOrders: v.ordersRows,
 		store.MemberRecords: v.memberRows, // the last, since they change who owns a key
 	}
 	hints := map[store.Channel]func(*testing.T, bool) []row{store.HeadHints: v.headHintRows, store.MemberHints: v.memberHintRows}
