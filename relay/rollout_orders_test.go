@@ -102,8 +102,8 @@ var ordersPolicies = map[string]func() *config.RolloutPolicy{
 	"policy": steadyPolicy,
 }
 
-// TestTierFreeze: an order to freeze that any node gets holds on all of them, for a key and for all keys: whichever node
-// owns the key, and after a restart of each node. Each node shows it. The same for its end.
+// TestTierFreeze: an order to freeze that any node gets holds on all of them, for a key and for all keys: also after
+// the key has another owner, and after a restart of each node. Each node shows it. The same for its end.
 func TestTierFreeze(t *testing.T) {
 	for name, policy := range ordersPolicies {
 		for _, all := range []bool{false, true} {
@@ -156,7 +156,7 @@ func testTierFreeze(t *testing.T, policy *config.RolloutPolicy, all bool) {
 	w.checkAll()
 }
 
-// TestTierUndo: an undo of a key without a policy holds on all nodes, whichever owns the key then, and after a
+// TestTierUndo: an undo of a key without a policy holds on all nodes, also with another owner and after a
 // restart, until the control plane sends something else.
 func TestTierUndo(t *testing.T) {
 	for _, name := range []string{"no policy", "observe"} {

@@ -29,7 +29,7 @@ func (c *client) getsAll(t *testing.T, what string, want ...string) {
 }
 
 // TestFormer: what a revision has replaced brings clients back to it, also on a node that has it from another
-// one. What has changed since stays.
+// one. Names that have changed since stay as they are.
 func TestFormer(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		w := start(t, Config{})

@@ -60,7 +60,7 @@ func labels() map[string][]Label {
 	service := Label{Name: "service", Values: append([]string{"ads", "ads_v2"}, resource.TypeLabels()...), Meaning: "`ads`, `ads_v2`, or the resource type of a per-type service"}
 	call := Label{Name: "call", Meaning: "the purpose of a call to Redis", Values: []string{
 		"del", "get", "head_advance", "head_claim", "head_look", "head_read", "head_stamp", "head_write", "last_known_good_exists", "last_known_good_load",
-		"last_known_good_marks", "last_known_good_save", "node_leave", "node_renew", "publish", "set", "try",
+		"last_known_good_marks", "last_known_good_save", "ledger_read", "ledger_write", "node_leave", "node_renew", "publish", "set", "try",
 	}}
 	section := Label{Name: "section", Pattern: `[a-z_.]+`, Meaning: "a configuration section that all nodes must share"}
 	upstream := []Label{upstreamLabel(), variantLabel()}
