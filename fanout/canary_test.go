@@ -270,8 +270,7 @@ func TestCandidateIsReplaced(t *testing.T) {
 }
 
 // TestCandidateIsShownAgain: a candidate with the same revision, as of a node that decides again after it has
-// lost the key, is not sent again. What the canary has answered counts, and so does what it has not answered
-// yet.
+// lost the key, is not sent again. The answer of the canary counts, whether it comes before or after that.
 func TestCandidateIsShownAgain(t *testing.T) {
 	for want, answers := range map[Exposure]func(*xdstest.Stream, *xdstest.Frame){
 		Accepted: func(s *xdstest.Stream, f *xdstest.Frame) { s.Ack(f) },
