@@ -2,6 +2,7 @@ package lastgood
 
 import (
 	"encoding/json"
+	"slices"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/redact"
@@ -14,16 +15,12 @@ const formerURL = "former"
 // as records.
 func (k *Keeper) SealFormer(key string, f *cache.Former) ([]byte, error) {
 	if k.cfg.Keys == nil {
-		for _, t := range f.Types() {
-			if k.mustEncrypt(t) {
-				return nil, errUnencrypted
-			}
-		}
 		var reader redact.Redactor
-		for _, r := range f.Resources() {
-			if reader.Holds(r) {
-				return nil, errHoldsSecrets
-			}
+		switch {
+		case slices.ContainsFunc(f.Types(), k.mustEncrypt):
+			return nil, errUnencrypted
+		case slices.ContainsFunc(f.Resources(), reader.Holds):
+			return nil, errHoldsSecrets
 		}
 	}
 	text, err := json.Marshal(f.Share())
