@@ -13,9 +13,9 @@ import (
 // Rollout configures the staged release of changes.
 type Rollout struct {
 	// The percentages of all clients that may have changes of any keys before the first
-	// bake of those is over. At least one client may. The first percentage applies until
-	// a bake ends without a failure anywhere, then the next one. It applies again after a
-	// failure, and after an hour without rollouts.
+	// bake of those is over. At least one client may. The first percentage applies to
+	// each change of the control plane, which may reach the keys within 10s, until a bake
+	// of it ends without a failure; then the next one. It applies again after a failure.
 	Budget []string `yaml:"budget"`
 	// Stops the start of rollouts after several failures.
 	Breaker RolloutBreaker `yaml:"breaker"`

@@ -21,16 +21,17 @@ const (
 const (
 	// renewed is how long tokens last unless their owner renews them.
 	renewed = time.Hour
-	// calm is after how long without a rollout the budget falls.
-	calm = time.Hour
+	// wave is how much later than a revision that has passed its first bake another one may be cut, so that
+	// both belong to one change of the control plane, and the budget rises for the other one.
+	wave = 10 * time.Second
 	// MaxFailures is how many failures the breaker remembers.
 	MaxFailures = 16
 )
 
 // Limits are the budget and the breaker of a tier.
 type Limits struct {
-	// Shares are the parts of all clients that may have unproven revisions: the first one, and after
-	// each bake without a failure the next.
+	// Shares are the parts of all clients that may have unproven revisions: the first one, and for each
+	// first bake of the same change that had no failure the next.
 	Shares []Share
 	// After this many failures within a time no rollout starts. 0 turns it off.
 	Failures int
@@ -51,20 +52,32 @@ type Holding struct {
 // Budget is which keys hold how many tokens, one for each client that has an unproven revision. The
 // caller guards it. The zero value holds none.
 type Budget struct {
-	Held     map[string]Holding
-	Level    int // index into [Limits.Shares]
-	Changed  time.Time
+	Held map[string]Holding
+	// Passed is when the revisions were cut that have passed their first bake: the newest ones, as many as
+	// [Limits.Shares] has shares after the first.
+	Passed   []time.Time
 	Failures []time.Time // the newest last
 	Open     bool        // the breaker
 }
 
-// Limit is how many tokens there are for a tier with so many clients.
-func (b *Budget) Limit(l *Limits, clients int) int {
+// Share is which part of all clients may have unproven revisions before one that was cut at a time may be shown
+// to more. It rises with bakes of revisions that were cut about then, or later: those of a change before say
+// nothing about it.
+func (b *Budget) Share(l *Limits, cut time.Time) Share {
 	if len(l.Shares) == 0 {
-		return max(1, clients)
+		return 1
 	}
-	return l.Shares[min(b.Level, len(l.Shares)-1)].Of(clients)
+	level := 0
+	for _, at := range b.Passed {
+		if cut.Sub(at) <= wave {
+			level++
+		}
+	}
+	return l.Shares[min(level, len(l.Shares)-1)]
 }
+
+// Limit is how many tokens there are for a revision that was cut at a time, in a tier with so many clients.
+func (b *Budget) Limit(l *Limits, clients int, cut time.Time) int { return b.Share(l, cut).Of(clients) }
 
 // Used is how many tokens keys hold.
 func (b *Budget) Used() (n int) {
@@ -75,14 +88,15 @@ func (b *Budget) Used() (n int) {
 }
 
 // Take makes a key hold so many tokens in all, and returns how many it holds. starts says that it is
-// a new revision. A key that needs more than there are at all is given all, if no other holds any.
-func (b *Budget) Take(l *Limits, key string, count int, starts bool, clients int, now time.Time) (Grant, int) {
+// a new revision, and cut when it was cut. A key that needs more than there are at all is given all, if no
+// other holds any.
+func (b *Budget) Take(l *Limits, key string, count int, starts bool, clients int, cut, now time.Time) (Grant, int) {
 	b.expire(now)
 	has := b.Held[key].Count
 	if starts && b.Open {
 		return BreakerOpen, has
 	}
-	limit, others := b.Limit(l, clients), b.Used()-has
+	limit, others := b.Limit(l, clients, cut), b.Used()-has
 	granted := count
 	if count > limit && others == 0 {
 		granted = limit
@@ -91,7 +105,6 @@ func (b *Budget) Take(l *Limits, key string, count int, starts bool, clients int
 		return Full, has
 	}
 	b.set(key, granted, now)
-	b.Changed = now
 	return Given, granted
 }
 
@@ -112,18 +125,20 @@ func (b *Budget) set(key string, count int, now time.Time) {
 // GiveBack returns the tokens of a key: its rollout has ended, or its record was not written.
 func (b *Budget) GiveBack(key string) { delete(b.Held, key) }
 
-// Passed returns the tokens of a key whose revision has passed its first bake. Then there are more.
-func (b *Budget) Passed(l *Limits, key string, now time.Time) {
-	b.expire(now)
+// Pass returns the tokens of a key whose revision, cut at a time, has passed its first bake. Then there are
+// more for the others of the same change.
+func (b *Budget) Pass(l *Limits, key string, cut time.Time) {
 	b.GiveBack(key)
-	b.Level, b.Changed = max(0, min(b.Level+1, len(l.Shares)-1)), now
+	b.Passed = append(b.Passed, cut)
+	slices.SortFunc(b.Passed, time.Time.Compare)
+	b.Passed = slices.Clone(b.Passed[max(0, len(b.Passed)-max(0, len(l.Shares)-1)):])
 }
 
 // Failed returns the tokens of a key whose revision has failed. There are as few as at first, and the
 // breaker may open.
 func (b *Budget) Failed(l *Limits, key string, now time.Time) {
 	b.GiveBack(key)
-	b.Level, b.Changed = 0, now
+	b.Passed = nil
 	b.Failures = append(b.Failures, now)
 	b.Failures = slices.Clone(b.Failures[max(0, len(b.Failures)-max(MaxFailures, l.Failures)):])
 	recent := 0
@@ -138,15 +153,12 @@ func (b *Budget) Failed(l *Limits, key string, now time.Time) {
 // Reset closes the breaker, by order.
 func (b *Budget) Reset() { b.Open, b.Failures = false, nil }
 
-// expire returns tokens that were not renewed, and lets the budget fall after a quiet hour.
+// expire returns tokens that were not renewed.
 func (b *Budget) expire(now time.Time) {
 	for key, t := range b.Held {
 		if now.Sub(t.Renewed) >= renewed {
 			delete(b.Held, key)
 		}
-	}
-	if len(b.Held) == 0 && now.Sub(b.Changed) >= calm {
-		b.Level = 0
 	}
 }
 

@@ -41,7 +41,7 @@ func TestRollout(t *testing.T) {
 	}
 	r.sleep(2 * time.Minute)
 	r.is(t, "Stepping Bake", 100, 0)
-	if r.NeedsTokens() || r.budget.Used() != 0 || r.budget.Level != 1 {
+	if r.NeedsTokens() || r.budget.Used() != 0 || len(r.budget.Passed) != 1 {
 		t.Error("the second bake needs tokens")
 	}
 	r.sleep(5 * time.Minute)

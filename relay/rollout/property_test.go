@@ -61,7 +61,7 @@ func (m *model) look(t *rapid.T, ordered bool) {
 		t.Fatalf("all clients get %d while %v", m.all, m.was.Brakes)
 	case k.Run.Revision == m.was.Run.Revision && k.IsUnderWay() && m.was.IsUnderWay() && k.Run.Step > m.was.Run.Step+1:
 		t.Fatalf("step %d follows %d", k.Run.Step, m.was.Run.Step)
-	case m.budget.Used() > m.budget.Limit(&m.limits, 100*len(m.clients)):
+	case m.budget.Used() > m.budget.Limit(&m.limits, 100*len(m.clients), m.cutAt):
 		t.Fatalf("%d tokens", m.budget.Used())
 	case (k.Brakes != 0) != (k.Brake == Braked):
 		t.Fatalf("%v while %v", k.State, k.Brakes)

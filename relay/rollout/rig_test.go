@@ -12,7 +12,7 @@ var began = time.Unix(1e9, 0)
 // rig drives a key as its caller does. Contents of the control plane are numbers.
 type rig struct {
 	*Key
-	now               time.Time
+	now, cutAt        time.Time
 	origin, all, some int // what the control plane sends, what all clients have, and what canaries have
 	former            []int
 	clients           []client
@@ -83,7 +83,7 @@ func (r *rig) step() (Decision, bool) {
 		}
 	}
 	if r.Need == Tokens && r.NeedsTokens() && r.view.Eligible > 0 {
-		r.view.Grant, _ = r.budget.Take(&r.limits, "key", max(5, Share(0.1).Of(len(r.clients))), r.Phase == Scouting, 100*len(r.clients), r.now)
+		r.view.Grant, _ = r.budget.Take(&r.limits, "key", max(5, Share(0.1).Of(len(r.clients))), r.Phase == Scouting, 100*len(r.clients), r.cutAt, r.now)
 	}
 	d := r.Next(&r.view, r.now)
 	if d.Act != Wait {
@@ -99,7 +99,7 @@ func (r *rig) step() (Decision, bool) {
 		}
 		is, effect, _ := r.Cut(digestOf(r.origin), r.now)
 		if r.carry(effect); is == Cut {
-			r.some = r.origin
+			r.some, r.cutAt = r.origin, r.now
 		}
 	case PassApproval:
 		r.PassApproval(r.now)
@@ -146,7 +146,7 @@ func (r *rig) step() (Decision, bool) {
 		r.carry(effect)
 	case Pass:
 		if r.IsFirstBake() {
-			r.budget.Passed(&r.limits, "key", r.now)
+			r.budget.Pass(&r.limits, "key", r.cutAt)
 		}
 		r.carry(r.Passed(r.now))
 	case Fail:

@@ -238,10 +238,10 @@ func (k *key) view(now time.Time) rollout.View {
 // take asks the budget for the clients of the step.
 func (k *key) take(now time.Time) (rollout.Grant, int) {
 	if k.c.cfg.Tier != nil {
-		return k.ask(budgetOp{what: takes, count: k.wanted(), starts: k.state.Phase == rollout.Scouting})
+		return k.ask(budgetOp{what: takes, count: k.wanted(), starts: k.state.Phase == rollout.Scouting, cut: k.cutAt})
 	}
 	limits := k.c.cfg.Limits()
-	return k.c.budget.Take(&limits, k.name(), k.wanted(), k.state.Phase == rollout.Scouting, k.c.cfg.Total(), now)
+	return k.c.budget.Take(&limits, k.name(), k.wanted(), k.state.Phase == rollout.Scouting, k.c.cfg.Total(), k.cutAt, now)
 }
 
 // wanted is how many canaries the step has.
@@ -317,7 +317,7 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 		first := k.state.IsFirstBake()
 		effect := k.state.Passed(now)
 		if first {
-			k.budgetChanges(budgetOp{what: passes}, now)
+			k.budgetChanges(budgetOp{what: passes, cut: k.cutAt}, now)
 		}
 		k.decided(decidedPassed, now)
 		k.c.counts.judges(&v.Verdict)

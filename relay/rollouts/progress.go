@@ -64,11 +64,8 @@ func (c *Controller) Budget() (s BudgetStatus, governs bool) {
 	defer c.mu.Unlock()
 	limits, clients, now := c.cfg.Limits(), c.cfg.Total(), time.Now()
 	s = BudgetStatus{
-		Share: 1, Clients: clients, Limit: c.budget.Limit(&limits, clients), Used: c.budget.Used(),
+		Share: c.budget.Share(&limits, now), Clients: clients, Limit: c.budget.Limit(&limits, clients, now), Used: c.budget.Used(),
 		MaxFailures: limits.Failures, IsOpen: c.budget.Open, Written: c.tier.budgetSeq,
-	}
-	if len(limits.Shares) > 0 {
-		s.Share = limits.Shares[min(c.budget.Level, len(limits.Shares)-1)]
 	}
 	for _, at := range c.budget.Failures {
 		if now.Sub(at) <= limits.Within {

@@ -38,6 +38,7 @@ type budgetOp struct {
 	key    aggregation.Key
 	count  int
 	starts bool
+	cut    time.Time // of the revision
 	asked  tokenRequest
 }
 
@@ -87,13 +88,13 @@ func (c *Controller) apply(b *rollout.Budget, op budgetOp, now time.Time) (rollo
 	limits := c.cfg.Limits()
 	switch op.what {
 	case takes:
-		return b.Take(&limits, string(op.key), op.count, op.starts, c.cfg.Total(), now)
+		return b.Take(&limits, string(op.key), op.count, op.starts, c.cfg.Total(), op.cut, now)
 	case givesBack:
 		b.GiveBack(string(op.key))
 	case renews:
 		b.Renew(string(op.key), now)
 	case passes:
-		b.Passed(&limits, string(op.key), now)
+		b.Pass(&limits, string(op.key), op.cut)
 	case fails:
 		b.Failed(&limits, string(op.key), now)
 	case resets:
