@@ -101,7 +101,7 @@ func TestRolloutsPage(t *testing.T) {
 	rollouts := click("Rollouts", "#nav")
 	for _, node := range []string{"a", "b"} {
 		step(t, "the page of node "+node+" has rollouts, of which none is in progress", func() error {
-			return b.do(s.page(node), sees("Rollouts", "#nav"), rollouts, sees("1 key with a policy has had no rollout for an hour"), sees("Breaker closed", ".limits"))
+			return b.do(s.page(node), sees("Rollouts", "#nav"), rollouts, sees("1 key with a policy has had no rollout for an hour"), sees("Breaker closed", ".limits"), sees("0 of 5 clients may have unproven revisions", ".limits")) // it knows the clients of all nodes
 		})
 	}
 	s.update("shop")

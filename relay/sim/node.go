@@ -52,6 +52,7 @@ func (n *node) start() {
 		n.host.Vanish(true) // who still waits for the machine as it was learns that it was restarted
 	}
 	n.host = n.world.network.memory.NewHost(n.name, n.ip)
+	began := time.Now()
 	made, err := relay.New(n.config(), relay.Options{
 		Version: "v-sim", Listen: n.host.Listen, Dial: n.host.Dial, Logger: n.world.logger(n.name), Disk: n.disk.boot(n.lost), Clock: n.clock.now,
 	})
@@ -61,7 +62,7 @@ func (n *node) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- made.Run(ctx) }()
-	n.relay, n.cancel, n.done, n.since, n.blind = made, cancel, done, time.Now(), !n.world.redisWell() || !n.world.network.fine(n.name, redisHost)
+	n.relay, n.cancel, n.done, n.since, n.blind = made, cancel, done, began, !n.world.redisWell() || !n.world.network.fine(n.name, redisHost)
 	n.world.to.Add(record.Event{Kind: record.NodeUp, Node: n.name})
 	n.cutOff = false
 	n.world.disturbed(nil)
