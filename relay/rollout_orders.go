@@ -321,7 +321,7 @@ func (r *rolloutOrders) answerFollow(ctx context.Context, q url.Values) (any, er
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, changes, err := r.readLocked(ctx, q.Get(paramBy), q.Get(ops.ParamReason))
+	_, changes, err := r.readLocked(ctx, redact.Short(q.Get(paramBy), maxOrderText), redact.Short(q.Get(ops.ParamReason), maxOrderText))
 	if err != nil {
 		return nil, err
 	}

@@ -137,7 +137,7 @@ func (t *Table) passesLocked(by int, name string, sent, stable *resource.Resourc
 	stream := &t.streams[by]
 	if stream.gate.parks {
 		if sent != nil && !sent.Hollow() || stable == nil || stable.Hollow() || !t.parkedLocked(name) {
-			return PassesEndpoints
+			return passesEndpoints
 		}
 		return heldBack
 	}

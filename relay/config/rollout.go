@@ -40,8 +40,8 @@ type RolloutBreaker struct {
 	Within time.Duration `yaml:"within"`
 }
 
-// RolloutTLS is how the relay connects to the systems that checks ask, and to the webhook of events. Files are in PEM form, and read again
-// when they change.
+// RolloutTLS is how the relay connects to the systems that checks ask, and to the webhook of events. Files
+// are in PEM form, and read again when they change.
 type RolloutTLS struct {
 	// The certificate that this node presents, with its intermediates.
 	CertFile string `yaml:"cert_file"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/rollout"
 )
 
@@ -325,4 +326,30 @@ func TestObserveNoClients(t *testing.T) {
 		sleep(10 * time.Minute)
 		s.is("shop", "Idle")
 	})
+}
+
+// Observe is as Watch for a revision. Without one, nothing has been sent yet.
+func (f *fleet) Observe(g *cache.Group, revision string, _ []*cache.Table, _ time.Time, notify func(fanout.CanaryEvent)) {
+	if notify == nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.shows, string(g.Key))
+		return
+	}
+	if revision != "" {
+		f.show(&shown{g, revision, nil, notify})
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shows[string(g.Key)] = &shown{g, revision, nil, notify}
+	for _, c := range f.clients {
+		if c.key == string(g.Key) {
+			c.arm = fanout.CanaryArm
+		}
+	}
+}
+
+func (f *fleet) Concerned(g *cache.Group, _ *cache.Overlay) []fanout.Affected {
+	return f.Affected(g, nil)
 }

@@ -479,29 +479,3 @@ func (s *stage) expects(key string, want ...string) {
 
 // sleep lets virtual time pass.
 func sleep(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time
-
-// Observe is as Watch for a revision. Without one, nothing has been sent yet.
-func (f *fleet) Observe(g *cache.Group, revision string, _ []*cache.Table, _ time.Time, notify func(fanout.CanaryEvent)) {
-	if notify == nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.shows, string(g.Key))
-		return
-	}
-	if revision != "" {
-		f.show(&shown{g, revision, nil, notify})
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.shows[string(g.Key)] = &shown{g, revision, nil, notify}
-	for _, c := range f.clients {
-		if c.key == string(g.Key) {
-			c.arm = fanout.CanaryArm
-		}
-	}
-}
-
-func (f *fleet) Concerned(g *cache.Group, _ *cache.Overlay) []fanout.Affected {
-	return f.Affected(g, nil)
-}

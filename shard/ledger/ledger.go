@@ -1,7 +1,8 @@
 // Package ledger has in Redis what the nodes of a tier agree on about rollouts: the record of each key, the
-// budget of the tier, and the orders of operators. A record is written by the owner of its key alone: each write names the epoch
-// under which the writer owns the key, and the number of the write before it, and Redis compares both. So of
-// two nodes that both believe to be the owner, only one can let more clients have a revision.
+// budget of the tier, and the orders of operators. A record is written by the owner of its key alone: each
+// write names the epoch under which the writer owns the key, and the number of the write before it, and Redis
+// compares both. So of two nodes that both believe to be the owner, only one can let more clients have a
+// revision.
 package ledger
 
 import (
