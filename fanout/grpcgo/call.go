@@ -123,9 +123,19 @@ func (c *call) write(m *transport.Message) (sent bool) {
 		err = c.grpc.SendMsg(m)
 	}
 	if err != nil {
-		c.End(err)
+		c.End(sendError(err))
 	}
 	return err == nil
+}
+
+// sendError returns the status with which a call ends after err of a send. If the connection was closed,
+// a send may notice it before the read does, and both mean that the client, or the network, has ended the
+// call.
+func sendError(err error) error {
+	if s, ok := status.FromError(err); !ok || s.Code() == codes.Unavailable {
+		return status.Error(codes.Canceled, "the connection was closed")
+	}
+	return err
 }
 
 // End implements [transport.Call].

@@ -157,16 +157,18 @@ func TestUnsent(t *testing.T) {
 	})
 }
 
-// TestFailedSend: an error of a send ends the call, and a lost connection gets the right status.
+// TestFailedSend: an error of a send ends the call. A connection that was closed is Canceled, as for a
+// failed read: the client, or the network, has ended the call.
 func TestFailedSend(t *testing.T) {
 	for _, test := range []struct {
 		zips bool
 		err  error
 		want codes.Code
 	}{
-		{true, errBroken, codes.Unavailable},
+		{true, errBroken, codes.Canceled},
 		{true, status.Error(codes.Canceled, "gone"), codes.Canceled},
-		{false, status.Error(codes.Unavailable, "gone"), codes.Unavailable},
+		{false, status.Error(codes.Unavailable, "transport is closing"), codes.Canceled},
+		{false, status.Error(codes.ResourceExhausted, "too large"), codes.ResourceExhausted},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFakeStream(t)

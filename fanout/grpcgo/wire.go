@@ -86,7 +86,8 @@ func (a *Adapter) wireOf(stream reflect.Type) *wire {
 	return w
 }
 
-// send writes m to a stream of the wire's type. It blocks and fails like SendMsg.
+// send writes m to a stream of the wire's type. It blocks like SendMsg. An error
+// that is no status means that the connection was closed.
 func (w *wire) send(to any, m *transport.Message) error {
 	n := len(m.Body) + len(m.Tail)
 	if n > math.MaxInt32 {
@@ -100,12 +101,6 @@ func (w *wire) send(to any, m *transport.Message) error {
 	// As in the codec, the GC frees the bytes.
 	message := mem.BufferSlice{mem.SliceBuffer(m.Body), mem.SliceBuffer(m.Tail)}
 	out := w.write.Call([]reflect.Value{reflect.ValueOf(to), reflect.ValueOf(header), reflect.ValueOf(message), w.options})
-	err, failed := reflect.TypeAssert[error](out[0])
-	if !failed {
-		return nil
-	}
-	if _, ok := status.FromError(err); !ok {
-		err = status.Error(codes.Unavailable, err.Error()) // the connection was closed
-	}
+	err, _ := reflect.TypeAssert[error](out[0])
 	return err
 }

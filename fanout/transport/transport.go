@@ -62,7 +62,8 @@ type Client interface {
 	// Send after which the call was not writable, unless the call ends.
 	Writable()
 	// NoMoreRequests is called if no further request can be read: with the reason of [Call.End], else with
-	// [io.EOF] if the client has sent its last, else with a gRPC status. It returns the status with
+	// [io.EOF] if the client has sent its last, else with a gRPC status: Canceled if the client, or the
+	// network, has ended the call. It returns the status with
 	// which the call ends after the pause.
 	NoMoreRequests(err error) (pause time.Duration, reason error)
 	// Closed is the last. Nothing is sent to the client any more.
