@@ -36,8 +36,16 @@ func (n *Node) buildHeads() (err error) {
 	n.heads, err = head.New(head.Config{
 		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.NewerStateTimeout, Nodes: n.nodes, Unstamped: n.unstamped,
 		Sharded: n.sharded, Listening: n.announceSharded, Token: n.peers.door.token, Logger: n.part(logs.Tier), Meter: n.metrics.Meter(), Tracer: n.metrics.Tracer(),
+		Rewrites: n.rewrites,
 	})
 	return err
+}
+
+// rewrites makes the owner of a key write the record of its rollouts again, too.
+func (n *Node) rewrites(key string) {
+	if c := n.control.Load(); c != nil { // not all of the node was made
+		c.Rewrite(key)
+	}
 }
 
 // nodes is how many nodes the tier has.

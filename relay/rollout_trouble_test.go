@@ -122,6 +122,7 @@ func (s *staged) with(cluster string) (all []*xdstest.Auto) {
 type trouble struct {
 	took    atomic.Pointer[func(*xdstest.Auto, *xdstest.Frame)] // before they answer
 	rejects atomic.Bool                                         // whatever has a cluster "b"
+	nacks   atomic.Int64                                        // how often clients have rejected something
 }
 
 func (s *trouble) beforeAck(c **xdstest.Auto) func(context.Context, *xdstest.Frame) {
@@ -132,9 +133,13 @@ func (s *trouble) beforeAck(c **xdstest.Auto) func(context.Context, *xdstest.Fra
 	}
 }
 
-func (s *trouble) nack(f *xdstest.Frame) string {
+func (s *trouble) nack(f *xdstest.Frame) (why string) {
+	why = rejectPoison(f)
 	if s.rejects.Load() && slices.ContainsFunc(f.Resources, func(r xdstest.Resource) bool { return r.Name == "b" }) {
-		return "too late"
+		why = "too late"
 	}
-	return rejectPoison(f)
+	if why != "" {
+		s.nacks.Add(1)
+	}
+	return why
 }

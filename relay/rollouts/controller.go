@@ -100,6 +100,8 @@ type inbox struct {
 	// Guarded by mu.
 	changed map[*cache.Group]bool // keys of which the pending changes may be others
 	touched map[*cache.Group]bool // keys of which a client has done something
+	// rewrite are the names of keys whose records Redis may have lost.
+	rewrite map[string]bool
 	// observed are observed keys that have changed, and when.
 	observed map[*cache.Group]time.Time
 }
@@ -131,12 +133,12 @@ func (i *inbox) signal() {
 	}
 }
 
-func (i *inbox) take() (changed, touched map[*cache.Group]bool) {
+func (i *inbox) take() (changed, touched map[*cache.Group]bool, rewrite map[string]bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	changed, touched = i.changed, i.touched
-	i.changed, i.touched = nil, nil
-	return changed, touched
+	changed, touched, rewrite = i.changed, i.touched, i.rewrite
+	i.changed, i.touched, i.rewrite = nil, nil, nil
+	return changed, touched, rewrite
 }
 
 // New returns a controller with the records of an earlier process.
@@ -292,7 +294,12 @@ func (c *Controller) sweep() {
 func (c *Controller) turn(now time.Time) (next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed, touched := c.inbox.take()
+	changed, touched, rewrite := c.inbox.take()
+	for name := range rewrite {
+		if k := c.names[aggregation.Key(name)]; k != nil && k.role == Deciding {
+			k.edits++
+		}
+	}
 	for g := range changed {
 		if k := c.keys[g]; k != nil {
 			k.pendingChanged(now)

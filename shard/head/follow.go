@@ -189,6 +189,7 @@ func (h *Heads) inspect(key string, k keyState) {
 	case missing:
 		o.rewriteAll(k)
 		h.queue.add(o)
+		h.cfg.Rewrites(key)
 	case o.deferred:
 		h.queue.add(o)
 	}

@@ -86,3 +86,32 @@ func TestFlushedBeforeAnIdleNodeOwns(t *testing.T) {
 		}
 	})
 }
+
+// TestRewrites: Rewrites is called if the owner writes the heads again:
+// because Redis has lost them, or after a day, before they expire.
+func TestRewrites(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		var keys []string
+		k := b.node("a", Config{Rewrites: func(key string) { keys = append(keys, key) }}).key("k")
+		k.own()
+		k.apply("1")
+		b.wait(5 * time.Minute)
+		heard := func(what string, want bool) {
+			t.Helper()
+			if (len(keys) > 0) != want || want && keys[0] != "k" {
+				t.Errorf("%s: %q", what, keys)
+			}
+			keys = nil
+		}
+		keys = nil // of the claim
+		b.wait(5 * time.Minute)
+		heard("nothing was lost", false)
+		b.Flush()
+		b.wait(2 * longestRound)
+		heard("after a flush", true)
+		b.wait(20 * time.Hour)
+		heard("within a day", false)
+		b.wait(20 * time.Hour)
+		heard("after a day", true)
+	})
+}

@@ -53,11 +53,18 @@ type Config struct {
 	Token *secure.Token
 	// Tracer records spans of heads from traced updates; nil for none.
 	Tracer *trace.Tracer
+	// Rewrites is called with a key that this node owns, if Redis has lost what this node has written of
+	// it, or if that was written long ago, so that its heads are written again. It must not block, nor call
+	// this package. May be nil.
+	Rewrites func(key string)
 }
 
 func (c *Config) setDefaults() error {
 	if c.Store == nil || c.Node == "" || c.Active == nil || c.Nodes == nil || c.Unstamped == nil || c.Logger == nil || c.Meter == nil {
 		return errors.New("head: Store, Node, Active, Nodes, Unstamped, Logger and Meter are required")
+	}
+	if c.Rewrites == nil {
+		c.Rewrites = func(string) {}
 	}
 	if c.Sharded == nil {
 		c.Sharded = func() bool { return false }
