@@ -235,12 +235,13 @@ func (s *stream) seeLocked(differs bool) {
 		return // it has the same content, and was cut again
 	}
 	for _, ts := range s.types {
+		unsure := ts.Unanswered() || ts.exposure == Rejected
 		ts.exposure = NotExposed
 		if ts.Sent == cache.Start || ts.isUncompared() {
 			continue // it is sent everything that it lacks anyway
 		}
 		if differs {
-			ts.Force = ts.Force.With(ts.table.Differ(&ts.watcher, was.View(ts.table), candidate.View(ts.table), ts.Unanswered()))
+			ts.Force = ts.Force.With(ts.table.Differ(&ts.watcher, was.View(ts.table), candidate.View(ts.table), unsure))
 		}
 	}
 	if show != nil && !show.since.IsZero() {

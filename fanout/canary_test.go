@@ -269,6 +269,31 @@ func TestCandidateIsReplaced(t *testing.T) {
 	})
 }
 
+// TestCandidateKeepsSome: what a canary holds of one candidate is not sent again with the next one. If it has
+// rejected that, or has not answered yet, it is: otherwise it would count as a client that accepted it.
+func TestCandidateKeepsSome(t *testing.T) {
+	for answer, names := range map[string][]string{"accepted": {"b"}, "rejected": {"a", "b"}, "none": {"a", "b"}} {
+		t.Run(answer, func(t *testing.T) {
+			r := newTrial(t, true)
+			r.show(r.candidate("r1", nil, cluster("a", 2), cluster("d", 1)))
+			first := r.canary.Recv(t)
+			switch answer {
+			case "accepted":
+				r.canary.Ack(first)
+				xdstest.Eventually(t, "the answer", func() bool { return slices.Equal(r.exposures(), []Exposure{Accepted}) })
+			case "rejected":
+				r.canary.Nack(first, "unknown field in a")
+				xdstest.Eventually(t, "the answer", func() bool { return slices.Equal(r.exposures(), []Exposure{Rejected}) })
+			}
+			r.show(r.candidate("r2", nil, cluster("a", 2), cluster("b", 2)))
+			if answer == "none" {
+				r.canary.Nack(first, "unknown field in a")
+			}
+			hasRemoved(t, r.canary.Recv(t), []string{"d"}, names...)
+		})
+	}
+}
+
 // TestCandidateIsShownAgain: a candidate with the same revision, as of a node that decides again after it has
 // lost the key, is not sent again. The answer of the canary counts, whether it comes before or after that.
 func TestCandidateIsShownAgain(t *testing.T) {

@@ -231,3 +231,25 @@ func TestViewOfNothing(t *testing.T) {
 		t.Errorf("a client of an empty set is not affected by its first resource: %+v", v)
 	}
 }
+
+// TestViewsOfTheSame: a client that enters a view from another one is sent nothing that both have, also where
+// they were made of different messages: another node has sent the second after it had become the owner.
+func TestViewsOfTheSame(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true)
+	w.feed.TakeDemand(true, true)
+	w.full(clusters, "1", res("a", "1"), res("b", "1"), res("c", "1"))
+	table := w.group.lookup(clusters)
+	view := func(b string) *View {
+		return table.NewView(map[string]Replacement{"a": {Resource: res("a", "2"), Member: true}, "b": {Resource: res("b", b), Member: true}, "c": {}}, Stamp{})
+	}
+	if names := table.Differ(&c.w, view("2"), view("2"), false); names != nil {
+		t.Errorf("two views of the same differ in %v", names)
+	}
+	if names := table.Differ(&c.w, view("2"), view("3"), false); !slices.Equal(names.list(), []string{"b"}) {
+		t.Errorf("the views differ in %v, expected b", names)
+	}
+	if names := table.Differ(&c.w, view("2"), view("2"), true); !slices.Equal(names.list(), []string{"a", "b", "c"}) {
+		t.Errorf("a client that may lack some is sent %v, expected all", names)
+	}
+}

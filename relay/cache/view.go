@@ -106,10 +106,11 @@ func (v *View) reaches(gen uint64) uint64 {
 
 // Differ returns the names in which two views differ as the subscription of w sees them: those that a
 // client has to be sent when it leaves the first view and enters the second. Nil is the table. The result
-// is nil if there are none. inFlight says that the client has not answered all that it was sent: it may
-// have dropped the subscription meanwhile, and take what arrives for an answer to a new one (B33), so
-// what exists in the first view alone counts in any case.
-func (t *Table) Differ(w *Watcher, from, to *View, inFlight bool) *Names {
+// is nil if there are none. unsure says that the client has not accepted all that it was sent. It may have
+// dropped the subscription meanwhile, and take what arrives for an answer to a new one (B33), so what
+// exists in the first view alone counts in any case. It may lack what both views replace alike, so that
+// counts, too.
+func (t *Table) Differ(w *Watcher, from, to *View, unsure bool) *Names {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := w.sub
@@ -118,9 +119,15 @@ func (t *Table) Differ(w *Watcher, from, to *View, inFlight bool) *Names {
 	}
 	var names []string
 	for _, name := range from.Names().With(to.Names()).list() {
-		if t.seenInLocked(s, from, name) != t.seenInLocked(s, to, name) || inFlight && t.existsLocked(from, name) && !t.existsLocked(to, name) {
-			names = append(names, name)
+		was, is := t.seenInLocked(s, from, name), t.seenInLocked(s, to, name)
+		switch {
+		case was != is && (was == nil || is == nil || !was.SameContent(is)):
+		case unsure && t.existsLocked(from, name) && !t.existsLocked(to, name):
+		case unsure && from.replaces(name) && to.replaces(name):
+		default:
+			continue
 		}
+		names = append(names, name)
 	}
 	return NewNames(names)
 }
