@@ -94,7 +94,8 @@ type CanaryStatus struct {
 
 // showing is what the clients of a key are shown.
 type showing struct {
-	candidate *cache.Candidate
+	of        *cache.Candidate // what Show was called with
+	candidate *cache.Candidate // the same after the one before
 	arm       func(Canary) Arm
 	notify    func(CanaryEvent)
 	since     time.Time // see Watch; zero: the candidate is not promoted
@@ -166,9 +167,16 @@ func (c *candidates) set(g *cache.Group, to *showing) {
 	case to == nil:
 		delete(c.of, g)
 		return
-	case was != nil && was.candidate == to.candidate:
-		to.members = was.members
+	case was == nil:
+		to.candidate = to.of
+	case was.of == to.of:
+		to.candidate = was.candidate
 	default:
+		to.candidate = to.of.After(was.candidate)
+	}
+	if was != nil && was.of.Revision == to.of.Revision && was.since.IsZero() && to.since.IsZero() {
+		to.members = was.members
+	} else {
 		to.members = &members{streams: make(map[*stream]Arm)}
 	}
 	c.of[g] = to
@@ -180,7 +188,7 @@ func (c *candidates) set(g *cache.Group, to *showing) {
 // package; notify gets all events of both arms. It lasts until [Server.Hide], also where the key has no
 // clients any more.
 func (s *Server) Show(g *cache.Group, c *cache.Candidate, arm func(Canary) Arm, notify func(CanaryEvent)) {
-	s.shows(g, &showing{candidate: c, arm: arm, notify: notify, began: time.Now()}, true)
+	s.shows(g, &showing{of: c, arm: arm, notify: notify, began: time.Now()}, true)
 }
 
 // Watch shows the tables to all clients of a key, as [Server.Hide] with promoted does, and observes how they
@@ -188,7 +196,7 @@ func (s *Server) Show(g *cache.Group, c *cache.Candidate, arm func(Canary) Arm, 
 // they are sent of these tables from then on counts as the revision.
 func (s *Server) Watch(g *cache.Group, revision string, tables []*cache.Table, since time.Time, notify func(CanaryEvent)) {
 	all := func(Canary) Arm { return CanaryArm }
-	s.shows(g, &showing{candidate: cache.NewPromoted(revision, tables), arm: all, notify: notify, since: since, began: time.Now()}, false)
+	s.shows(g, &showing{of: cache.NewPromoted(revision, tables), arm: all, notify: notify, since: since, began: time.Now()}, false)
 }
 
 // Hide shows the tables to all clients of a key. promoted says that the tables have the content of the

@@ -272,10 +272,10 @@ func TestCandidateIsReplaced(t *testing.T) {
 // TestCandidateKeepsSome: what a canary holds of one candidate is not sent again with the next one. If it has
 // rejected that, or has not answered yet, it is: otherwise it would count as a client that accepted it.
 func TestCandidateKeepsSome(t *testing.T) {
-	for answer, names := range map[string][]string{"accepted": {"b"}, "rejected": {"a", "b"}, "none": {"a", "b"}} {
+	for answer, names := range map[string][]string{"accepted": {"b"}, "rejected": {"a", "b", "e"}, "none": {"a", "b", "e"}} {
 		t.Run(answer, func(t *testing.T) {
 			r := newTrial(t, true)
-			r.show(r.candidate("r1", nil, cluster("a", 2), cluster("d", 1)))
+			r.show(r.candidate("r1", nil, cluster("a", 2), cluster("d", 1), cluster("e", 1)))
 			first := r.canary.Recv(t)
 			switch answer {
 			case "accepted":
@@ -285,7 +285,7 @@ func TestCandidateKeepsSome(t *testing.T) {
 				r.canary.Nack(first, "unknown field in a")
 				xdstest.Eventually(t, "the answer", func() bool { return slices.Equal(r.exposures(), []Exposure{Rejected}) })
 			}
-			r.show(r.candidate("r2", nil, cluster("a", 2), cluster("b", 2)))
+			r.show(r.candidate("r2", nil, cluster("a", 2), cluster("b", 2), cluster("e", 1)))
 			if answer == "none" {
 				r.canary.Nack(first, "unknown field in a")
 			}
@@ -308,19 +308,23 @@ func TestCandidateIsShownAgain(t *testing.T) {
 					all := r.srv.Canaries(r.group)
 					return len(all) == 1 && all[0].Exposure == want
 				}
-				r.show(r.candidate("r1", nil, cluster("a", 2)))
+				r.show(r.candidate("r1", nil, cluster("a", 2), cluster("d", 1)))
 				f := r.canary.Recv(t)
 				if first {
 					answers(r.canary, f)
 					xdstest.Eventually(t, "the answer", is)
 				}
-				r.show(r.candidate("r1", nil, cluster("a", 2)))
+				r.show(r.candidate("r1", nil, cluster("a", 2), cluster("d", 1)))
 				if !first {
 					answers(r.canary, f)
 				}
 				r.canary.Quiet(t, short)
 				if !is() {
 					t.Errorf("%+v, expected %v", r.srv.Canaries(r.group), want)
+				}
+				if want == Accepted {
+					r.serve("v2", cds, cluster("a", 1), cluster("b", 2), cluster("c", 1))
+					has(t, r.canary.Recv(t), "b")
 				}
 			})
 		}

@@ -13,7 +13,7 @@ func (s *Server) Observe(g *cache.Group, revision string, tables []*cache.Table,
 	var to *showing
 	if notify != nil {
 		all := func(Canary) Arm { return CanaryArm }
-		to = &showing{candidate: cache.NewPromoted(revision, tables), arm: all, notify: notify, since: since, began: time.Now()}
+		to = &showing{of: cache.NewPromoted(revision, tables), arm: all, notify: notify, since: since, began: time.Now()}
 	}
 	s.candidates.set(g, to)
 	for _, st := range s.snapshot() {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"sync/atomic"
 
 	"xdsrelay/relay/cache/table"
@@ -14,7 +15,8 @@ import (
 // A name of the view counts as changed when the table's own entry of it changed, or if there is none,
 // when the view was made: it then has a generation of its own, which no entry of the table has. So a client that starts in the view is sent the replacement where others are
 // sent what it replaces, and a client that enters the view later is not sent it twice. A change of the
-// table's own entry does not concern clients of the view, so they pass over it.
+// table's own entry does not concern clients of the view, so they pass over it. In a view that follows
+// another one, names with the same resource keep their generations (see [Candidate.After]).
 type View struct {
 	id      uint64
 	gen     uint64 // of the table when the view was made
@@ -197,6 +199,34 @@ type Candidate struct {
 // NewCandidate makes a candidate of views by table.
 func NewCandidate(revision string, views map[*Table]*View) *Candidate {
 	return &Candidate{Revision: revision, views: views}
+}
+
+// After returns the candidate as clients are shown it that have seen an earlier one: what both have alike
+// keeps its generations, so that they are not sent it again.
+func (c *Candidate) After(earlier *Candidate) *Candidate {
+	if c == nil || earlier == nil {
+		return c
+	}
+	views := make(map[*Table]*View, len(c.views))
+	for t, v := range c.views {
+		views[t] = v.after(earlier.views[t])
+	}
+	return &Candidate{Revision: c.Revision, views: views}
+}
+
+// after is [Candidate.After] for a view. Both may be nil.
+func (v *View) after(earlier *View) *View {
+	if v == nil || earlier == nil {
+		return v
+	}
+	later := *v
+	later.id, later.entries = views.Add(1), maps.Clone(v.entries)
+	for name, e := range v.entries {
+		if was := earlier.entries[name]; was != nil && was.Res != nil && e.Res != nil && was.Res.SameContent(e.Res) && was.Member == e.Member {
+			later.entries[name] = was
+		}
+	}
+	return &later
 }
 
 // View returns the view of a table; nil if it replaces nothing there.
