@@ -41,12 +41,11 @@ type Shown struct {
 	Epoch uint64 `json:"epoch"`
 	Seq   uint64 `json:"seq"`
 	As    As     `json:"as"`
-	// Revision is the candidate, or what was promoted.
+	// Revision is the candidate, or what the tables have: with AsTables, a candidate of another revision was
+	// taken back.
 	Revision string `json:"revision,omitempty"`
 	// Overlay is the candidate. It is left out if the receiver has it.
 	Overlay []cache.SharedView `json:"overlay,omitempty"`
-	// Promoted says, with AsTables, that the candidate was promoted rather than taken back.
-	Promoted bool `json:"promoted,omitempty"`
 	// Salt is that of hashes. NACKs is how many of them end the rollout; 0 for none.
 	Salt  string `json:"salt,omitempty"`
 	NACKs int    `json:"nacks,omitempty"`
@@ -292,7 +291,7 @@ func (k *key) shownTo(node string) Shown {
 		s.As, s.Revision, s.Round = AsPromoted, k.state.Stable.String(), k.arms.rounds()
 		s.IDs = len(k.state.Run.Policy.Checks) > 0
 	default:
-		s.Revision, s.Promoted = k.state.Stable.String(), k.state.Phase == rollout.Idle
+		s.Revision = k.state.Stable.String()
 	}
 	return s
 }

@@ -19,7 +19,7 @@ type following struct {
 	candidate *cache.Candidate
 	arms      *arms
 	round     int  // of arms
-	shows     As   // what clients are shown now
+	shows     As   // what clients are shown now; AsTables also where that is not known
 	news      bool // a client has done something of which the other node does not know
 }
 
@@ -43,14 +43,14 @@ func (k *key) follow(from string, m Shown, now time.Time) {
 	if !is {
 		f.at = now
 	}
-	wasProving := f.m.As == AsPromoted
+	was := f.m
 	f.from, f.m = from, m
 	if m.As == AsCandidate && f.revision != m.Revision && overlay != nil {
 		k.receive(overlay)
 	} else if is {
 		return
 	}
-	if wasProving && m.As == AsTables && m.Promoted {
+	if was.As == AsPromoted && m.As == AsTables && m.Revision == was.Revision {
 		k.group.Touch() // it may become last known good now
 	}
 	k.settle(now)
@@ -75,28 +75,38 @@ func (k *key) settle(now time.Time) {
 	if f == nil {
 		return
 	}
+	if f.shows == AsCandidate && f.revision != f.m.Revision { // it was taken back
+		k.c.cfg.Clients.Hide(k.group, false)
+		f.shows = AsTables
+	}
 	switch {
 	case f.m.As == AsCandidate:
 		if f.revision == f.m.Revision {
 			k.showFollowed()
-		} else if f.shows == AsCandidate {
-			k.c.cfg.Clients.Hide(k.group, false) // of another revision
-			f.shows = AsTables
 		}
 		return
-	case f.shows == AsCandidate && (f.m.As == AsPromoted || f.m.Promoted) && !f.received.IsPromoted() && now.Sub(f.at) < settleTime:
+	case f.shows == AsCandidate && !f.received.IsPromoted() && now.Sub(f.at) < settleTime:
 		k.due = now.Add(look / 10) // the tables follow on another stream
 		return
 	case f.m.As == AsPromoted && f.shows != AsPromoted:
+		if f.shows == AsTables {
+			k.c.cfg.Clients.Hide(k.group, false)
+		}
 		f.arms = newArms(hashFor(f.m.Salt, k.name()), 0, func() { k.c.inbox.touch(k.group) })
 		f.arms.finish()
 		f.round = f.m.Round
 		k.c.cfg.Clients.Watch(k.group, f.m.Revision, k.governedTables(), now, f.arms.notify)
 	case f.m.As == AsTables:
-		k.c.cfg.Clients.Hide(k.group, f.m.Promoted || f.shows == AsPromoted)
-		f.revision, f.received, f.candidate, f.arms = "", nil, nil, nil
+		k.c.cfg.Clients.Hide(k.group, f.shows != AsTables)
+		f.forget()
 	}
 	f.shows = f.m.As
+}
+
+// forget forgets what clients are shown: they may still be shown something of the time in which this node has
+// decided.
+func (f *following) forget() {
+	f.revision, f.received, f.candidate, f.arms, f.shows = "", nil, nil, nil, AsTables
 }
 
 // showFollowed shows canaries the candidate.

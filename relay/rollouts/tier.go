@@ -344,6 +344,9 @@ func (k *key) takeOver(epoch uint64, entry ledger.Entry, before []former, now ti
 	case !k.state.IsUnderWay():
 		k.c.cfg.Clients.Hide(k.group, false)
 	}
+	if k.follows != nil {
+		k.follows.forget()
+	}
 	k.setFrozen("", "an order from before this node owned the key", now)
 	k.c.inbox.change(k.group)
 }

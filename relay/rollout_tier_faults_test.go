@@ -1,0 +1,66 @@
+package relay_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+)
+
+// TestTierRefusedAfterFlush: if Redis loses everything while a revision is refused and nothing happens to the
+// key, the owner writes its record again, so that the next owner shows the revision to no client either.
+func TestTierRefusedAfterFlush(t *testing.T) {
+	for how, killed := range endings {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy := quickPolicy()
+				w := orderTier(t, 3, &policy)
+				w.origin.Set("demo", w.revision("poison")...)
+				w.waits("Held")
+				<-time.After(time.Minute)
+				before := w.nacks.Load()
+				w.redis.Flush()
+				<-time.After(10 * time.Second)
+				w.ends(w.owner(), killed)
+				<-time.After(time.Minute)
+				if is := w.nacks.Load(); is != before || before == 0 {
+					t.Errorf("clients rejected %d responses at first, and %d after the next owner has begun", before, is)
+				}
+				w.waits("Held")
+				w.all("the stable revision", w.has("a"))
+				w.checkAll()
+			})
+		})
+	}
+}
+
+// TestTierWithdrawn: if the control plane takes a revision back while canaries have it, they get what the others
+// have, on whichever node they are. One of them was removed in the revision.
+func TestTierWithdrawn(t *testing.T) {
+	for name, without := range map[string][]string{"": nil, "only the other nodes have clients": {[]string{"a", "b", "c"}[ownerOf("demo", "a", "b", "c")]}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy := quickPolicy()
+				policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Hour}}
+				w := orderTier(t, 3, &policy, without...)
+				w.origin.Set("demo", w.revision("b")...)
+				w.origin.Remove("demo", xdstest.ClusterType, "a")
+				<-time.After(time.Minute)
+				w.waits("Stepping Bake")
+				if n := w.count(w.has("b")); n == 0 || n == len(w.clients) {
+					t.Fatalf("%d of %d clients have the revision, expected some", n, len(w.clients))
+				}
+				w.origin.Set("demo", w.revision("a")...)
+				w.origin.Remove("demo", xdstest.ClusterType, "b")
+				<-time.After(time.Minute)
+				w.waits("Idle")
+				w.all("what the control plane has", func(c *xdstest.Auto) bool {
+					return len(c.Held(xdstest.ClusterType)) == 1 && w.has("a")(c)
+				})
+				w.checkAll()
+			})
+		})
+	}
+}
