@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -25,7 +24,6 @@ var (
 	simShrink = flag.Int("sim.shrink", 1, "how many plans of each kind of failure are shrunk")
 	simAgain  = flag.Int("sim.again", 0, "run a plan that fails so many times more; it counts as failed if it fails each time, and is only reported otherwise")
 	simFirst  = flag.Bool("sim.first", false, "end with the first plan that fails")
-	simExcept = flag.String("sim.except", "", "guarantees that are not judged, with commas between them")
 	simLog    = flag.Bool("sim.log", false, "print what all parts of the world log")
 )
 
@@ -39,7 +37,7 @@ func TestMain(m *testing.M) {
 // TestSim runs plans: a few of fixed seeds and those in testdata/found, which found a defect
 // once, or what the flags say.
 func TestSim(t *testing.T) {
-	cfg := Config{Token: tokenFile(t), Except: strings.Split(*simExcept, ",")}
+	cfg := Config{Token: tokenFile(t)}
 	if *simLog {
 		cfg.Log = os.Stderr
 	}
@@ -93,7 +91,7 @@ func TestHunt(t *testing.T) {
 	if *simFor == 0 && *simPlans == 0 {
 		t.Skip("make sim and make sim-check run it")
 	}
-	cfg := Config{Token: tokenFile(t), Except: strings.Split(*simExcept, ",")}
+	cfg := Config{Token: tokenFile(t)}
 	began, shrunk := cpu(), time.Duration(0)
 	simulated, plans, failed := time.Duration(0), 0, make(map[string]int)
 	first := *simFrom

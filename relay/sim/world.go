@@ -22,9 +22,6 @@ import (
 type Config struct {
 	// Token is a file with the secret of all nodes.
 	Token string
-	// Except are guarantees that are not judged, for faults of the product that are known
-	// and not fixed yet.
-	Except []string
 	// Log is where all parts log, and what clients and the control plane see is noted; nil for
 	// nowhere.
 	Log io.Writer
@@ -310,7 +307,6 @@ func (w *World) observe() {
 	}
 	w.found = append(w.found, w.judge.look()...)
 	w.clocks.look()
-	w.found = slices.DeleteFunc(w.found, func(c check.Contradiction) bool { return slices.Contains(w.cfg.Except, c.Guarantee) })
 	w.recent = append(w.recent, events...)
 	if over := len(w.recent) - keepRecent; over > 0 {
 		w.recent = append(w.recent[:0], w.recent[over:]...)
