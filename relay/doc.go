@@ -52,8 +52,9 @@
 //	leaves: Pool.mu, queue.mu in shard/head, schedule.mu in shard/lastgood, and the locks of
 //	fanout/limit, fanout/bodycache, relay/trace and shard/store
 //
-// Before all of these: rolloutOrders.mu, then Controller.mu in relay/rollouts. The lock of its inbox, and
-// that of the arms of a rollout, are leaves, as is that of the sender of events in relay/hooks.
+// Before all of these: rolloutOrders.mu, then Controller.mu in relay/rollouts. The locks of its inbox,
+// of the arms of a rollout, and of the traces of rollouts are leaves, as is that of the sender of events in
+// relay/hooks.
 //
 // These lists are separate, and are checked in the same way: Tier.mu before keeper.mu and Peers.mu
 // before peer.mu, in relay/tier; loadStream.mu and Collector.mu before account.mu, for load reports;

@@ -103,8 +103,9 @@ type Node struct {
 	control   atomic.Pointer[rollouts.Controller] // carries out rollouts; set by build
 	holdTime  metric.Float64Histogram             // see measureHold; set by build
 	decisions *hooks.Sender                       // sends those about rollouts to another system
-	heads     *head.Heads                         // nil where there is no Redis
-	loads     *load.Collector                     // nil where the first origin takes no load reports
+	traced    rolloutTraces
+	heads     *head.Heads     // nil where there is no Redis
+	loads     *load.Collector // nil where the first origin takes no load reports
 	limits    *limit.Limiter
 	pool      *fanout.Pool
 	cache     *cache.Cache

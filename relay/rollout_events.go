@@ -14,6 +14,7 @@ import (
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/rollout"
 	"xdsrelay/relay/rollouts"
+	"xdsrelay/relay/trace"
 )
 
 // eventTypes is the prefix of the types of CloudEvents. What follows is one of [rollouts.Decisions].
@@ -39,14 +40,18 @@ type rolloutEvent struct {
 }
 
 // buildRolloutEvents makes what sends decisions about rollouts to another system. Without a webhook it sends
-// nothing.
+// nothing. Rollouts are traced like updates.
 func (n *Node) buildRolloutEvents() {
+	n.traced = rolloutTraces{tracer: n.metrics.Tracer(), open: make(map[string]*trace.Past)}
 	n.decisions = hooks.NewSender(n.hookTarget.Load, n.part(logs.Node))
 	n.add(part{watch: n.decisions.Run})
 }
 
-// rolloutEffective sends a decision that took effect.
-func (n *Node) rolloutEffective(d *rollouts.Effective) { n.decisions.Send(n.eventOf(d)) }
+// rolloutEffective sends and traces a decision that took effect.
+func (n *Node) rolloutEffective(d *rollouts.Effective) {
+	n.decisions.Send(n.eventOf(d))
+	n.traced.add(d)
+}
 
 // eventOf makes the event of a decision. All texts of it are bounded, and without secrets.
 func (n *Node) eventOf(d *rollouts.Effective) *hooks.Event {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
@@ -344,5 +345,54 @@ func TestEventsByOTLP(t *testing.T) {
 	n.ended(t)
 	if len(collector.Logs(string(events.NodeDraining))) != 1 {
 		t.Error("the last event was not sent")
+	}
+}
+
+// TestTraceOfARollout: a rollout is one trace, with a span for each step and for the final bake, and an event
+// for each decision. One that fails has the status ERROR with the reason.
+func TestTraceOfARollout(t *testing.T) {
+	collector := collect(t)
+	s := stage(t, config.Delta, 4, nil)
+	s.origin.Set("demo", s.revision("b")...)
+	s.all("the revision", s.has("b"))
+	s.waitState("Idle")
+	s.origin.Set("demo", s.revision("poison")...)
+	s.waitState("Held")
+	ended := make(map[any]xdstest.Span)
+	xdstest.Eventually(t, "both rollouts have been traced", func() bool {
+		for _, span := range collector.Spans("rollout") {
+			ended[span.Attribute("xdsrelay.rollout.decision")] = span
+		}
+		return len(ended) == 2 && ended["passed"].Span != nil && len(collector.Children(ended["passed"])) == 3
+	})
+	good, bad := ended["passed"], ended["failed"]
+	var parts []string
+	for _, p := range collector.Children(good) {
+		parts = append(parts, fmt.Sprint(p.Name, " ", p.Attribute("xdsrelay.rollout.share")))
+		if p.StartTimeUnixNano < good.StartTimeUnixNano || p.EndTimeUnixNano > good.EndTimeUnixNano {
+			t.Errorf("%s lasts from %d to %d, and the rollout from %d to %d", p.Name, p.StartTimeUnixNano, p.EndTimeUnixNano, good.StartTimeUnixNano, good.EndTimeUnixNano)
+		}
+	}
+	slices.Sort(parts)
+	if want := []string{"final bake ", "step 0%", "step 50%"}; !slices.Equal(parts, want) {
+		t.Errorf("the parts are %q, expected %q", parts, want)
+	}
+	for name, want := range map[string]any{"xdsrelay.key": "demo", "xdsrelay.rollout.policy": "mine"} {
+		if got := good.Attribute(name); got != want {
+			t.Errorf("%s is %v, expected %v", name, got, want)
+		}
+	}
+	if good.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR || good.Attribute("xdsrelay.rollout.revision") == bad.Attribute("xdsrelay.rollout.revision") {
+		t.Errorf("the rollout that passed: %v", good)
+	}
+	if bad.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || !strings.Contains(bad.Status.GetMessage(), "nacks") {
+		t.Errorf("the status of the rollout that failed is %v", bad.Status)
+	}
+	var events []string
+	for _, e := range bad.Events {
+		events = append(events, e.Name)
+	}
+	if want := []string{"started", "step", "failed"}; !slices.Equal(events, want) {
+		t.Errorf("the events are %q, expected %q", events, want)
 	}
 }
