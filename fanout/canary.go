@@ -405,6 +405,22 @@ func (s *Server) Canaries(g *cache.Group) (all []CanaryStatus) {
 	return all
 }
 
+// arms are the names of arms.
+var arms = [...]string{CanaryArm: "canary", ControlArm: "control"}
+
+// rolloutLocked returns the part of the client in a rollout whose revision is not promoted; nil for none.
+func (s *stream) rolloutLocked() *ClientRollout {
+	show := s.srv.candidates.get(s.group)
+	if show == nil || !show.since.IsZero() {
+		return nil
+	}
+	arm := show.arm(s.canary())
+	if arm == NoArm {
+		return nil
+	}
+	return &ClientRollout{Revision: show.candidate.Revision, Arm: arms[arm]}
+}
+
 // Affected is a client that would see a candidate.
 type Affected struct {
 	Canary

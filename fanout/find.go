@@ -73,7 +73,7 @@ func (c client) Find(want func(*cache.Table) []string, yield func(*FoundResource
 			if sub == nil {
 				continue
 			}
-			f.place = ts.placeLocked(sub, c.delta)
+			f.place = c.placeLocked(ts, sub)
 			if states[ts.standing(h.Gen)] == Unknown {
 				f.State = Unknown
 			}
@@ -93,7 +93,7 @@ func (c client) Find(want func(*cache.Table) []string, yield func(*FoundResource
 // is Unknown, so is what the client has. It reports whether yield wants more.
 func (p *Place) Find(names []string, f FoundResource, yield func(*FoundResource) bool) bool {
 	unknown := f.State == Unknown
-	for i, at := range p.Sub.PositionsOf(names, p.Acked) {
+	for i, at := range p.Sub.PositionsOf(p.view, names, p.Acked) {
 		if at.Interest == "" || at.Resource == nil && at.Interest != cache.InName && at.Gen <= p.Acked {
 			continue
 		}

@@ -37,10 +37,19 @@ type StreamInfo struct {
 	Relay   string    `json:"relay,omitempty"` // the name, if it is another node of the tier
 	// Former is set if its key is from former rules.
 	Former Former `json:"former_rules,omitempty"`
+	// Rollout is the part that it has in a rollout; nil if it has none.
+	Rollout *ClientRollout `json:"rollout,omitempty"`
 	// Polled is when a polling client last sent a poll or got an answer; zero for a stream.
 	Polled time.Time `json:"polled,omitzero"`
 
 	Types []TypeInfo `json:"types"`
+}
+
+// ClientRollout is the part of a client in a rollout.
+type ClientRollout struct {
+	Revision string `json:"revision"`
+	// Arm is canary or control.
+	Arm string `json:"arm"`
 }
 
 // TypeInfo describes one type of a stream or of a polling client.
@@ -99,7 +108,7 @@ func (s *stream) info() StreamInfo {
 	if s.tier != nil {
 		i.Relay = s.tier.node
 	} else {
-		i.Former = s.former()
+		i.Former, i.Rollout = s.former(), s.rolloutLocked()
 	}
 	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.gzip
 	for _, ts := range s.types {

@@ -34,7 +34,7 @@ func (c client) Holdings() []TypeDiff {
 	var out []TypeDiff
 	for _, ts := range c.types {
 		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
-			types = append(types, ts.placeLocked(sub, c.delta))
+			types = append(types, c.placeLocked(ts, sub))
 			out = append(out, TypeDiff{Type: ts.table.Type, State: states[ts.standing(ts.table.State(&ts.watcher).Gen)]})
 		}
 	}
@@ -65,7 +65,7 @@ func (p *Place) Lacks() (same int, lacks []DiffEntry) {
 	}
 	forced := []*cache.Names{p.unsent[0], p.unsent[1], p.unacked[0]} // to be sent whatever the position
 	seen := make(map[string]bool)
-	for _, sight := range p.Sub.Sights() {
+	for _, sight := range p.Sub.Sights(p.view) {
 		key := resource.Canonical(sight.Name)
 		beside := slices.ContainsFunc(forced, func(n *cache.Names) bool { return n.Has(key) })
 		switch seen[key] = true; {

@@ -28,6 +28,8 @@ type Client interface {
 	Rule(rules *aggregation.Rules, policy *authorize.Policy) Ruling
 	// Info describes the client's current state.
 	Info() StreamInfo
+	// Rollout is the part of the client in a rollout; nil if it has none.
+	Rollout() *ClientRollout
 	// Resources iterates over the resources that the client subscribes to, type by type in the
 	// order E1, and by name. The cost is proportional to their number, and nothing waits for it.
 	Resources(yield func(ResourceStatus) bool)
@@ -91,6 +93,12 @@ func (c client) Peer() string       { return c.peer }
 func (c client) Node() *corev3.Node { return KeptNode(c.node, c.nodeID, c.cluster) }
 func (c client) Info() StreamInfo   { return c.info() }
 
+func (c client) Rollout() *ClientRollout {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rolloutLocked()
+}
+
 // KeptNode decodes the Node that [KeepNode] has encoded, with this id and cluster.
 func KeptNode(kept, id, cluster string) *corev3.Node {
 	n := &corev3.Node{}
@@ -106,7 +114,7 @@ func (c client) Resources(yield func(ResourceStatus) bool) {
 	types := make([]Place, 0, len(c.types))
 	for _, ts := range c.types {
 		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
-			types = append(types, ts.placeLocked(sub, c.delta))
+			types = append(types, c.placeLocked(ts, sub))
 		}
 	}
 	c.mu.Unlock()
@@ -133,18 +141,20 @@ type Place struct {
 	// Version is that of the newest response if it covers the whole response, as on SotW.
 	Version string
 
+	view *cache.View // what a canary sees; nil for the table
+
 	unsent  [2]*cache.Names // not sent yet, though before Sent
 	unacked [2]*cache.Names // sent and not acknowledged, though before Acked
 }
 
 // placeLocked returns the current position. The caller must hold the stream's mu.
-func (ts *typeState) placeLocked(sub *cache.Subscription, delta bool) Place {
+func (s *stream) placeLocked(ts *typeState, sub *cache.Subscription) Place {
 	p := Place{
-		Type: ts.table.Type, Private: ts.private, Sub: sub, Sent: ts.Sent.Gen, Acked: ts.Acked.Gen,
+		Type: ts.table.Type, view: s.seesLocked(ts), Private: ts.private, Sub: sub, Sent: ts.Sent.Gen, Acked: ts.Acked.Gen,
 		unsent: [2]*cache.Names{ts.Force, ts.OnDemand}, unacked: [2]*cache.Names{ts.ForceUnacked, ts.ResendUnacked},
 		Rejected: ts.IsRejected(), Nack: ts.nack,
 	}
-	if !delta {
+	if !s.delta {
 		p.Version = ts.version
 	}
 	return p
@@ -153,7 +163,7 @@ func (ts *typeState) placeLocked(sub *cache.Subscription, delta bool) Place {
 // Resources iterates over the resources of the subscription, by name. It reports whether yield
 // wants more.
 func (p *Place) Resources(yield func(ResourceStatus) bool) bool {
-	sights := p.Sub.Sights()
+	sights := p.Sub.Sights(p.view)
 	slices.SortFunc(sights, func(a, b cache.Sight) int { return strings.Compare(a.Name, b.Name) })
 	for _, sight := range sights {
 		if !yield(p.of(sight)) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -349,5 +351,53 @@ func TestClientStatusOfPrivateResources(t *testing.T) {
 				t.Errorf("content of %s is shown", g.GetName())
 			}
 		}
+	}
+}
+
+// TestClientStatusOfACanary: CSDS compares a canary with what it was sent, and says which part it has in which
+// rollout.
+func TestClientStatusOfACanary(t *testing.T) {
+	s := stage(t, config.Delta, 4, func(p *config.RolloutPolicy) { p.Steps[0].Bake = time.Hour })
+	s.origin.Set("demo", s.revision("b")...)
+	is := s.waitState("Stepping Bake")
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	all := make(map[string]*statusv3.ClientConfig)
+	xdstest.Eventually(t, "all answers", func() bool {
+		answer, err := client.Post("http://"+s.AdminAddr()+"/v3/discovery:client_status", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		var response statusv3.ClientStatusResponse
+		if err == nil {
+			err = protojson.Unmarshal(text, &response)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stale := false
+		for _, c := range response.GetConfig() {
+			if strings.HasPrefix(c.GetNode().GetId(), "client-") {
+				all[c.GetNode().GetId()] = c
+			}
+			for _, r := range c.GetGenericXdsConfigs() {
+				stale = stale || r.GetConfigStatus() == statusv3.ConfigStatus_STALE
+			}
+		}
+		return !stale
+	})
+	canaries := 0
+	for id, c := range all {
+		metadata := c.GetNode().GetMetadata().GetFields()["xdsrelay.rollout"].GetStructValue().AsMap()
+		hasNew := slices.ContainsFunc(c.GetGenericXdsConfigs(), func(r *statusv3.ClientConfig_GenericXdsConfig) bool { return r.GetName() == "b" })
+		if canary := metadata["arm"] == "canary"; canary != hasNew || canary && metadata["revision"] != is.Revision {
+			t.Errorf("%s has the new cluster: %t, and the metadata %v, expected the revision %s", id, hasNew, metadata, is.Revision)
+		} else if canary {
+			canaries++
+		}
+	}
+	if len(all) != 4 || canaries == 0 || canaries == 4 {
+		t.Errorf("%d of %d clients are canaries", canaries, len(all))
 	}
 }

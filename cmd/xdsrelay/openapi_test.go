@@ -36,7 +36,7 @@ const (
 var apiTypes = map[string]reflect.Type{
 	"Summary": reflect.TypeFor[ops.Summary](), "TypeSummary": reflect.TypeFor[ops.TypeSum](), "NodeSummary": reflect.TypeFor[ops.Sums](),
 	"Rejection": reflect.TypeFor[ops.Rejection](), "SilentNode": reflect.TypeFor[ops.Silent](),
-	"ClientPage": reflect.TypeFor[ops.Page](), "Client": reflect.TypeFor[ops.Client](), "ClientType": reflect.TypeFor[ops.Type](),
+	"ClientPage": reflect.TypeFor[ops.Page](), "Client": reflect.TypeFor[ops.Client](), "ClientType": reflect.TypeFor[ops.Type](), "ClientRollout": typeOfField[ops.Client]("Rollout"),
 	"Nack": reflect.TypeFor[ops.Nack](), "ClientResource": reflect.TypeFor[ops.Resource](), "FoundClients": reflect.TypeFor[ops.Found](),
 	"KeyPage": reflect.TypeFor[ops.Keys](), "Key": reflect.TypeFor[ops.Key](), "NodeKey": reflect.TypeFor[ops.NodeKey](),
 	"ClientDiffs": reflect.TypeFor[ops.Diff](), "ClientDiff": reflect.TypeFor[ops.ClientDiff](), "TypeDiff": reflect.TypeFor[ops.TypeDiff](),

@@ -14,7 +14,7 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time, table func(w io.Wri
 	rows := [][2]string{
 		{"client", c.Name}, {"cluster", c.Cluster}, {"key", c.Key}, {"rule", c.Rule}, {"node", c.Node}, {"peer", c.Peer},
 		connection(c, now),
-		{"state", fmt.Sprintf("%s, for %s", c.State, ago(now, c.Since))},
+		{"state", fmt.Sprintf("%s, for %s", c.State, ago(now, c.Since))}, {"rollout", rolloutOf(c)},
 	}
 	for _, r := range rows {
 		if r[1] != "" {
@@ -52,6 +52,14 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time, table func(w io.Wri
 	for _, t := range c.Types {
 		resourceTable(w, t, now)
 	}
+}
+
+// rolloutOf describes the part of a client in a rollout; empty for none.
+func rolloutOf(c *ops.Client) string {
+	if c.Rollout == nil {
+		return ""
+	}
+	return c.Rollout.Arm + " of " + c.Rollout.Revision
 }
 
 // waitingLines say why the newest versions of types were not sent or not acknowledged.

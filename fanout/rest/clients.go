@@ -56,6 +56,9 @@ func (p *pollClient) Rule(rules *aggregation.Rules, policy *authorize.Policy) fa
 	return r
 }
 
+// Rollout is nil: clients that poll are never canaries.
+func (p *pollClient) Rollout() *fanout.ClientRollout { return nil }
+
 // Info describes the client, with its state for each type that it polls for.
 func (p *pollClient) Info() fanout.StreamInfo {
 	p.registry.mu.Lock()

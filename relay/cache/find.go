@@ -2,7 +2,6 @@ package cache
 
 import (
 	"slices"
-	"time"
 
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/redact"
@@ -94,20 +93,20 @@ type NamePosition struct {
 
 // PositionsOf returns what s sees of canonical names, and what it saw at a generation. Was and Maybe are false
 // for a resource that has not changed since. Names should be few, since the table is locked meanwhile.
-func (s *Subscription) PositionsOf(names []string, since uint64) []NamePosition {
+func (s *Subscription) PositionsOf(v *View, names []string, since uint64) []NamePosition {
 	out := make([]NamePosition, len(names))
 	t := s.table
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for i, name := range names {
-		s.positionLocked(&out[i], name, since)
+		s.positionLocked(&out[i], v, name, since)
 	}
 	return out
 }
 
-func (s *Subscription) positionLocked(p *NamePosition, name string, since uint64) {
+func (s *Subscription) positionLocked(p *NamePosition, v *View, name string, since uint64) {
 	t := s.table
-	e := t.store.Get(name)
+	e := t.entryLocked(v, name)
 	if e == nil {
 		if _, ok := s.names[name]; ok {
 			p.Name, p.Interest = t.calledLocked(name), InName
@@ -118,7 +117,7 @@ func (s *Subscription) positionLocked(p *NamePosition, name string, since uint64
 		return
 	}
 	there, gen := s.seesLocked(e)
-	p.Name, p.Gen, p.Changed = t.calledLocked(e.Name), gen, time.UnixMilli(e.Changed)
+	p.Name, p.Gen, p.Changed = t.calledLocked(e.Name), gen, changedAt(e)
 	if there {
 		p.Name, p.Resource = e.Res.Name, e.Res
 	}

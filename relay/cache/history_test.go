@@ -124,7 +124,7 @@ func TestLacks(t *testing.T) {
 		sub := c.table.Subscription(&c.w)
 		sees := func() map[string]*resource.Resource {
 			all := map[string]*resource.Resource{}
-			for _, s := range sub.Sights() {
+			for _, s := range sub.Sights(nil) {
 				if s.Resource != nil {
 					all[s.Name] = s.Resource
 				}

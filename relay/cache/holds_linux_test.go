@@ -404,7 +404,7 @@ var holdsOfOperators = []action{
 func (h *huge) look() {
 	h.table.NameInfos()
 	s := h.table.Subscription(&h.client)
-	s.Sights()
+	s.Sights(nil)
 	s.Lacks(0)
 	s.Missing()
 	h.cache.GroupInfos()

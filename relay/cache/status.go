@@ -224,9 +224,9 @@ func (t *Table) Subscription(w *Watcher) *Subscription {
 	return w.sub
 }
 
-// Sights lists what s sees, and the names that it asks for in vain, in no order. The cost is
-// proportional to their number. Each is correct at some time during the call.
-func (s *Subscription) Sights() []Sight {
+// Sights lists what s sees in a view, nil for the table, and the names that it asks for in vain, in no
+// order. The cost is proportional to their number. Each is correct at some time during the call.
+func (s *Subscription) Sights(v *View) []Sight {
 	t := s.table
 	t.mu.RLock()
 	wildcard, size := s.key.wildcard, len(s.names)
@@ -237,26 +237,40 @@ func (s *Subscription) Sights() []Sight {
 	out := make([]Sight, 0, size)
 	see := func(e *table.Entry) {
 		if there, gen := s.seesLocked(e); there {
-			out = append(out, Sight{e.Res.Name, gen, e.Res, time.UnixMilli(e.Changed)})
+			out = append(out, Sight{e.Res.Name, gen, e.Res, changedAt(e)})
 		}
 	}
+	stored := v.without(see)
 	if wildcard {
 		for _, e := range t.entriesInSteps(t.mu.reading()) {
-			see(e)
+			stored(e)
 		}
 	}
 	if !wildcard {
-		s.eachNamed(see)
+		s.eachNamed(stored)
+	}
+	if v != nil {
+		t.mu.RLock()
+		v.each(see)
+		t.mu.RUnlock()
 	}
 	for name := range inSteps(t, t.mu.reading(), &s.names) {
-		if t.store.Exists(name) {
+		if t.existsLocked(v, name) {
 			continue
 		}
 		sight := Sight{Name: t.calledLocked(name)}
-		if e := t.store.Get(name); e != nil {
-			sight.Gen, sight.Changed = e.Named, time.UnixMilli(e.Changed)
+		if e := t.entryLocked(v, name); e != nil {
+			sight.Gen, sight.Changed = e.Named, changedAt(e)
 		}
 		out = append(out, sight)
 	}
 	return out
+}
+
+// changedAt returns when an entry changed; zero for one of a view, which does not know that.
+func changedAt(e *table.Entry) time.Time {
+	if e.Changed == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(e.Changed)
 }

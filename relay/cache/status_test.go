@@ -163,7 +163,7 @@ func TestRejectedNamesAreBounded(t *testing.T) {
 
 func sightsOf(c *client) []Sight {
 	if s := c.table.Subscription(&c.w); s != nil {
-		return s.Sights()
+		return s.Sights(nil)
 	}
 	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"time"
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"xdsrelay/fanout"
@@ -34,7 +36,11 @@ var clientStates = map[fanout.State]statusv3.ConfigStatus{
 
 // client writes how a client stands.
 func (b *builder) client(c fanout.Client) error {
-	b.pages.begin(redact.Node(c.Node()), c.Key())
+	node := redact.Node(c.Node())
+	if r := c.Rollout(); r != nil {
+		noteRollout(node, r)
+	}
+	b.pages.begin(node, c.Key())
 	for r := range c.Resources {
 		g := &statusv3.ClientConfig_GenericXdsConfig{
 			TypeUrl: r.Type.URL, Name: r.Name, VersionInfo: r.Version, ConfigStatus: clientStates[r.State],
@@ -50,6 +56,19 @@ func (b *builder) client(c fanout.Client) error {
 		}
 	}
 	return nil
+}
+
+// rolloutKey is the metadata of a client with a part in a rollout.
+const rolloutKey = "xdsrelay.rollout"
+
+// noteRollout adds the part of a client in a rollout to its metadata.
+func noteRollout(node *corev3.Node, r *fanout.ClientRollout) {
+	if node.GetMetadata().GetFields() == nil {
+		node.Metadata = &structpb.Struct{Fields: make(map[string]*structpb.Value)}
+	}
+	node.GetMetadata().GetFields()[rolloutKey] = structpb.NewStructValue(&structpb.Struct{Fields: map[string]*structpb.Value{
+		"revision": structpb.NewStringValue(r.Revision), "arm": structpb.NewStringValue(r.Arm),
+	}})
 }
 
 // relayStates are how the relay stands, as a client.

@@ -30,6 +30,9 @@ func (v verbose) Key() string        { return "k" }
 func (v verbose) ID() string         { return v.id }
 func (v verbose) Peer() string       { return "127.0.0.1" }
 func (v verbose) Node() *corev3.Node { return proto.CloneOf(v.node) }
+func (v verbose) Rollout() *fanout.ClientRollout {
+	return &fanout.ClientRollout{Revision: "r-1", Arm: "canary"}
+}
 
 func (v verbose) Resources(yield func(fanout.ResourceStatus) bool) {
 	for i := range v.resources {

@@ -44,6 +44,9 @@ type Client struct {
 	// Former is set if the key is from former aggregation rules: key_changes, no_key, unknown,
 	// key_stays or unchecked.
 	Former Former `json:"former_rules,omitempty"`
+	// Rollout is the part that it has in a staged rollout: it gets the revision as a canary, or canaries are
+	// compared with it.
+	Rollout *fanout.ClientRollout `json:"rollout,omitempty"`
 }
 
 // Type is how a client stands with a type.
@@ -129,7 +132,7 @@ func describe(node string, streams []fanout.Client, q *Query) Client {
 		if i == 0 {
 			c = Client{
 				Name: info.NodeID, Cluster: info.Cluster, Key: info.Key, Rule: info.Rule, Node: node, Peer: info.Peer,
-				Connected: info.Since, Types: []Type{}, Former: info.Former,
+				Connected: info.Since, Types: []Type{}, Former: info.Former, Rollout: info.Rollout,
 			}
 		}
 		if info.Since.Before(c.Connected) {

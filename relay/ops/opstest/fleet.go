@@ -33,6 +33,7 @@ func (c *fleetClient) ID() string                                 { return c.id 
 func (c *fleetClient) Peer() string                               { return c.peer }
 func (c *fleetClient) Node() *corev3.Node                         { return &corev3.Node{Id: c.id} }
 func (c *fleetClient) Info() fanout.StreamInfo                    { return c.info }
+func (c *fleetClient) Rollout() *fanout.ClientRollout             { return nil }
 func (c *fleetClient) Resources(func(fanout.ResourceStatus) bool) {}
 func (c *fleetClient) Holdings() []fanout.TypeDiff                { return nil }
 func (c *fleetClient) Rule(*aggregation.Rules, *authorize.Policy) fanout.Ruling {
