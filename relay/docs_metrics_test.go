@@ -16,9 +16,12 @@ var (
 	metricInQuery = regexp.MustCompile(`\bxdsrelay_[a-z][a-z_]*\b`)
 )
 
-// otherNames are names in the same form that are not metrics: an attribute of spans, a field of metadata, a host.
+// otherNames are names in the same form that are not metrics: attributes of spans, fields of metadata, a host.
 var otherNames = map[string]bool{
-	"xdsrelay.identity": true, "xdsrelay.key": true, "xdsrelay.mesh.svc": true,
+	"xdsrelay.identity": true, "xdsrelay.key": true, "xdsrelay.mesh.svc": true, "xdsrelay.rollout": true,
+	"xdsrelay.rollout.revision": true, "xdsrelay.rollout.policy": true, "xdsrelay.rollout.decision": true, "xdsrelay.rollout.step": true,
+	"xdsrelay.rollout.share": true, "xdsrelay.rollout.canaries": true, "xdsrelay.rollout.affected": true, "xdsrelay.rollout.reason": true,
+	"xdsrelay.rollout.by": true,
 }
 
 // TestDocsNameMetrics: each metric that a page, an alert, a dashboard or a manifest names exists.

@@ -255,7 +255,11 @@ func (s *Subscription) Sights(v *View) []Sight {
 		t.mu.RUnlock()
 	}
 	for name := range inSteps(t, t.mu.reading(), &s.names) {
-		if t.existsLocked(v, name) {
+		exists := t.store.Exists(name)
+		if e := v.get(name); e != nil {
+			exists = e.Res != nil
+		}
+		if exists {
 			continue
 		}
 		sight := Sight{Name: t.calledLocked(name)}
