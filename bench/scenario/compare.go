@@ -27,8 +27,9 @@ type Config struct {
 	progress progress
 }
 
-// Compare takes all targets through a scenario, setup by setup and round by
-// round: in each round the next target is the first. A run that fails does not
+// Compare takes all targets through a scenario, round by round and setup by
+// setup: in each round the next setup and the next target are the first, so that
+// what changes on the machine meanwhile concerns all alike. A run that fails does not
 // end the others; what went wrong is in the result. The error is about what
 // cannot be measured at all, or ctx, with what was measured before it.
 func (c *Config) Compare(ctx context.Context, s Scenario) (*report.Result, error) {
@@ -56,8 +57,11 @@ func (c *Config) Compare(ctx context.Context, s Scenario) (*report.Result, error
 	total, number := len(s.Setups)*c.Rounds*len(targets), 0
 	for _, setup := range s.Setups {
 		result.Cases = append(result.Cases, report.Case{Setup: setup})
-		current := &result.Cases[len(result.Cases)-1]
-		for round := range c.Rounds {
+	}
+	for round := range c.Rounds {
+		for n := range result.Cases {
+			current := &result.Cases[(n+round)%len(result.Cases)]
+			setup := current.Setup
 			for i := range targets {
 				t := targets[(i+round)%len(targets)]
 				number++
