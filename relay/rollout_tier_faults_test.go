@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,30 +38,53 @@ func TestTierRefusedAfterFlush(t *testing.T) {
 }
 
 // TestTierWithdrawn: if the control plane takes a revision back while canaries have it, they get what the others
-// have, on whichever node they are. One of them was removed in the revision.
+// have, on whichever node they are. It may have been restarted before, and the nodes may have been suspended:
+// then it has nothing to send for most types. One cluster was removed in the revision.
 func TestTierWithdrawn(t *testing.T) {
-	for name, without := range map[string][]string{"": nil, "only the other nodes have clients": {[]string{"a", "b", "c"}[ownerOf("demo", "a", "b", "c")]}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				policy := quickPolicy()
-				policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Hour}}
-				w := orderTier(t, 3, &policy, without...)
-				w.origin.Set("demo", w.revision("b")...)
-				w.origin.Remove("demo", xdstest.ClusterType, "a")
-				<-time.After(time.Minute)
-				w.waits("Stepping Bake")
-				if n := w.count(w.has("b")); n == 0 || n == len(w.clients) {
-					t.Fatalf("%d of %d clients have the revision, expected some", n, len(w.clients))
-				}
-				w.origin.Set("demo", w.revision("a")...)
-				w.origin.Remove("demo", xdstest.ClusterType, "b")
-				<-time.After(time.Minute)
-				w.waits("Idle")
-				w.all("what the control plane has", func(c *xdstest.Auto) bool {
-					return len(c.Held(xdstest.ClusterType)) == 1 && w.has("a")(c)
+	only := map[string][]string{"all nodes have clients": nil, "only the other nodes have clients": {[]string{"a", "b", "c"}[ownerOf("demo", "a", "b", "c")]}}
+	for clients, without := range only {
+		for _, trouble := range []string{"no trouble", "restarted", "suspended"} {
+			t.Run(fmt.Sprintf("%s, %s", clients, trouble), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					policy := quickPolicy()
+					policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Hour}}
+					w := orderTier(t, 3, &policy, without...)
+					hasOnly := func(cluster string) func(*xdstest.Auto) bool {
+						return func(c *xdstest.Auto) bool {
+							held := c.Held(xdstest.ClusterType)
+							_, has := held[cluster]
+							return has && len(held) == 1
+						}
+					}
+					w.origin.Set("demo", w.revision("b")[:2]...)
+					w.origin.Remove("demo", xdstest.ClusterType, "a")
+					<-time.After(time.Minute)
+					w.waits("Stepping Bake")
+					if n := w.count(hasOnly("b")); n == 0 || n == len(w.clients) {
+						t.Fatalf("%d of %d clients have the revision, expected some", n, len(w.clients))
+					}
+					if trouble != "no trouble" {
+						w.origin.Stop()
+						if trouble == "suspended" {
+							for _, name := range w.names {
+								w.machines[name].Slept(time.Now().Add(-10 * time.Second))
+							}
+						}
+						<-time.After(3 * time.Second)
+						if err := w.origin.Start(); err != nil {
+							t.Fatal(err)
+						}
+						<-time.After(time.Minute)
+						w.waits("Stepping Bake")
+					}
+					w.origin.Set("demo", w.revision("a")[0])
+					w.origin.Remove("demo", xdstest.ClusterType, "b")
+					<-time.After(time.Minute)
+					w.waits("Idle")
+					w.all("what the control plane has", hasOnly("a"))
+					w.checkAll()
 				})
-				w.checkAll()
 			})
-		})
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/cache/gate"
 	"xdsrelay/relay/resource"
 )
@@ -91,9 +92,10 @@ func (g *Group) PendingBytes() (n int64) {
 }
 
 // HasAnswered reports whether each upstream stream of the key has answered for all types with gates, or
-// that are observed, that it was asked for, and there are any.
+// that are observed, that it was asked for, and there are any. A control plane that has sent all of a type
+// before may have nothing to send on a new stream, so its silence counts after [confidence.Silence].
 func (g *Group) HasAnswered() bool {
-	asked := false
+	asked, now := false, time.Now()
 	for _, t := range g.Tables() {
 		t.mu.RLock()
 		for by := range t.streams {
@@ -102,7 +104,9 @@ func (g *Group) HasAnswered() bool {
 				continue
 			}
 			asked = true
-			if !demand.HasAnswered() || t.streams[by].confidence.Unconfirmed() {
+			is := &t.streams[by].confidence
+			up, _ := g.lostAt(by)
+			if !demand.HasAnswered() || is.Unconfirmed() && !(up && is.Is(confidence.Lasts, now)) {
 				t.mu.RUnlock()
 				return false
 			}

@@ -29,6 +29,8 @@ type Config struct {
 	Store string
 	// Guard says that nodes hold back mass removals, for [guardHold].
 	Guard bool
+	// Rollouts says that all keys have a rollout policy, with a step that does not end by itself.
+	Rollouts bool
 	// Plain leaves the times in which nodes wait at their defaults.
 	Plain bool
 	// Rounds is after how many rounds the run ends, For after which time; the later
@@ -86,6 +88,9 @@ log: {level: info}
 	}
 	if len(cache) > 0 {
 		text += "cache: {" + strings.Join(cache, ", ") + "}\n"
+	}
+	if c.Rollouts {
+		text += rolloutConfig
 	}
 	if !c.Tier {
 		return text

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -33,6 +34,9 @@ type Fleet struct {
 	started int             // clients
 
 	violations []string // of clients that have departed
+
+	// rejects is the serial of the origin above which clients reject clusters and listeners; 0 for none.
+	rejects atomic.Int64
 
 	mu     sync.Mutex
 	nodes  []*Node           // guarded by mu; where clients go
@@ -107,7 +111,7 @@ func (f *Fleet) start(key string, sort int) (a *xdstest.Auto, name string) {
 	stream := 0 // the client's goroutine's
 	a = xdstest.StartAuto(f.t, xdstest.AutoConfig{
 		Variant: variant, Node: xdstest.Node(name, key), Next: f.next,
-		Watch: func(e xdstest.AutoEvent) { stream = f.watch(name, key, stream, e) },
+		Watch: func(e xdstest.AutoEvent) { stream = f.watch(name, key, stream, e) }, Nack: f.nack,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
@@ -117,6 +121,20 @@ func (f *Fleet) start(key string, sort int) (a *xdstest.Auto, name string) {
 		a.Subscribe(typeURL, wants[typeURL]...)
 	}
 	return a, name
+}
+
+// nack is what a client says of a response.
+func (f *Fleet) nack(frame *xdstest.Frame) string {
+	after := int(f.rejects.Load())
+	if after == 0 {
+		return ""
+	}
+	for _, r := range origin.Resources(frame) {
+		if isStaged(frame.TypeURL) && r.Serial > after {
+			return r.Name + " is bad"
+		}
+	}
+	return ""
 }
 
 // isDelta tells a client's variant by its name.

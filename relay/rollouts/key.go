@@ -162,6 +162,9 @@ func (k *key) evaluate(now time.Time) {
 			k.due = time.Time{} // another node decides, or the record is read first
 			return
 		}
+		if k.isBack() {
+			k.withdrawn(now)
+		}
 		v := k.view(now)
 		d := k.state.Next(&v, now)
 		if k.next != nothing && d.Act != rollout.Fail {
@@ -200,9 +203,15 @@ func (k *key) waits(d rollout.Decision, now time.Time) {
 			k.due = at
 		}
 	}
-	if k.state.IsJudged() && k.state.Brake != rollout.Open {
-		k.due = now.Add(look) // a verdict may fail
+	if k.state.IsJudged() && k.state.Brake != rollout.Open || k.state.IsUnderWay() && !k.group.HasPending() {
+		k.due = now.Add(look) // a verdict may fail, or the control plane may be back at what all clients have
 	}
+}
+
+// isBack reports whether the control plane has taken back the revision on its way. Its answers, or its silence,
+// may show that later than what it has sent. A cut finds that out by itself.
+func (k *key) isBack() bool {
+	return k.state.IsUnderWay() && k.state.Need != rollout.Quiet && !k.group.HasPending() && k.group.HasAnswered()
 }
 
 // view is what is known besides the state.

@@ -110,6 +110,13 @@ func (o *Origin) Change(key string, random *rand.Rand) {
 	o.become(key, next)
 }
 
+// Serial is that of the newest content.
+func (o *Origin) Serial() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.serial
+}
+
 // Touch gives one resource of each type of a key new content.
 func (o *Origin) Touch(key string) {
 	o.mu.Lock()

@@ -1,0 +1,28 @@
+package robust
+
+import "testing"
+
+// TestRollouts: whatever fails while canaries have a revision, or while one is refused, no further client gets
+// it but in the place of one that has lost its stream, and nodes without a fault end no stream.
+func TestRollouts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of real processes")
+	}
+	w := start(t, Config{Seed: 1, Nodes: 3, Clients: 48, Keys: 1, Size: 6, Tier: true, Store: "redis", Rollouts: true, Binary: build(t)})
+	for _, c := range []rolloutCase{
+		{fault: "kill a node"}, {fault: "kill a node", bad: true},
+		{fault: "pause a node"}, {fault: "pause a node", bad: true},
+		{fault: "flush Redis"}, {fault: "flush Redis", bad: true},
+		{fault: "cut a node from Redis"}, {fault: "cut a node from its peers"},
+	} {
+		for _, wrong := range w.Rollout(w.keys[0], c) {
+			t.Errorf("%s: %s", c, wrong)
+		}
+	}
+	for _, n := range w.nodes {
+		w.checkLog(n)
+	}
+	if len(w.found) > 0 {
+		t.Error(w.explain())
+	}
+}
