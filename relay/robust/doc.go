@@ -21,6 +21,9 @@
 // directory, Redis, or nowhere), in whether nodes hold back mass removals, and in whether Redis is
 // one server or a cluster.
 //
+// TestRollouts takes a tier with rollout policies through some of these faults, by a script: while canaries have a
+// revision, and while one is refused. The validators know no rollouts, so it judges by itself.
+//
 // TestLimit is apart from that: thousands of cheap clients of package bench/fleet on one
 // node that has the memory for just so many.
 //

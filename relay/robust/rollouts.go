@@ -39,13 +39,6 @@ type rolloutCase struct {
 	bad bool
 }
 
-func (c rolloutCase) String() string {
-	if c.bad {
-		return c.fault + ", while a revision is refused"
-	}
-	return c.fault + ", while canaries have a revision"
-}
-
 // exposed is what clients of a key have got of a revision: of content with higher serials than before.
 type exposed struct {
 	key   string
@@ -105,9 +98,9 @@ func (w *World) Rollout(key string, c rolloutCase) (wrong []string) {
 		x.faulty = owner.name
 	}
 	f.begin(w, owner)
-	w.wait(w.cfg.Lease+3*time.Second, x) // another node owns the key by then, where the owner is away
+	w.wait(w.cfg.Lease+2*time.Second, x) // another node owns the key by then, where the owner is away
 	f.heal(w, owner)
-	w.wait(3*time.Second, x)
+	w.wait(2*time.Second, x)
 	if n := len(x.since); n > most+x.replaced {
 		wrong = append(wrong, fmt.Sprintf("%d clients have got the revision, and %d may; %d of those have lost their streams", n, most, x.replaced))
 	}
@@ -117,7 +110,7 @@ func (w *World) Rollout(key string, c rolloutCase) (wrong []string) {
 	w.fleet.rejects.Store(0)
 	w.origin.Restore(before)
 	w.until("all clients to have what the control plane has", x, func() bool { return len(w.suite.Unconverged()) == 0 })
-	w.logf("%s: %d of %d clients may have the revision, %d had it, %d of these lost their streams", c, most, is.Affected, len(x.since), x.replaced)
+	w.logf("%s, %s: %d of %d clients may have the revision, %d had it, %d of these lost their streams", c.fault, state, most, is.Affected, len(x.since), x.replaced)
 	return wrong
 }
 
