@@ -88,7 +88,7 @@ func (n *Node) adminAccess() (a admin.Access, err error) {
 	for _, t := range []struct {
 		field, file string
 		into        **secure.Token
-	}{{"token_file", cfg.TokenFile, &a.Token}, {"read_token_file", cfg.ReadTokenFile, &a.ReadToken}} {
+	}{{"token_file", cfg.TokenFile, &a.Token}, {"read_token_file", cfg.ReadTokenFile, &a.ReadToken}, {"rollout_token_file", cfg.RolloutTokenFile, &a.RolloutToken}} {
 		if t.file == "" {
 			continue
 		}

@@ -61,9 +61,10 @@ func TestAdminPort(t *testing.T) {
 	cfg.Upstream.Directory = t.TempDir()
 	a := &cfg.Admin
 	a.TLS.CertFile, a.TLS.KeyFile, a.TLS.CAFile = authority.WriteFiles(dir, "127.0.0.1")
-	a.TokenFile, a.ReadTokenFile = filepath.Join(dir, "token"), filepath.Join(dir, "read-token")
+	a.TokenFile, a.ReadTokenFile, a.RolloutTokenFile = filepath.Join(dir, "token"), filepath.Join(dir, "read-token"), filepath.Join(dir, "rollout-token")
 	replaceFile(t, a.TokenFile, "operator-0123456789")
 	replaceFile(t, a.ReadTokenFile, "reader-0123456789")
+	replaceFile(t, a.RolloutTokenFile, "releaser-0123456789")
 	n := start(t, cfg)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority.PEM)
@@ -84,6 +85,8 @@ func TestAdminPort(t *testing.T) {
 	}{
 		{"both", "/debug/keys", "operator-0123456789", []tls.Certificate{alice}, 200},
 		{"a reader", "/debug/keys", "reader-0123456789", []tls.Certificate{alice}, 200},
+		{"who releases revisions", "/debug/keys", "releaser-0123456789", []tls.Certificate{alice}, 200},
+		{"the profile of one", "/debug/pprof/cmdline", "releaser-0123456789", []tls.Certificate{alice}, 403},
 		{"a reader's profile", "/debug/pprof/cmdline", "reader-0123456789", []tls.Certificate{alice}, 403},
 		{"an operator's profile", "/debug/pprof/cmdline", "operator-0123456789", []tls.Certificate{alice}, 200},
 		{"no token", "/debug/keys", "", []tls.Certificate{alice}, 401},

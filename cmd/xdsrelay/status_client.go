@@ -56,10 +56,13 @@ func clientDetail(w io.Writer, c *ops.Client, now time.Time, table func(w io.Wri
 
 // rolloutOf describes the part of a client in a rollout; empty for none.
 func rolloutOf(c *ops.Client) string {
-	if c.Rollout == nil {
+	switch {
+	case c.Rollout == nil:
 		return ""
+	case c.Rollout.Arm == "control":
+		return "control group of " + c.Rollout.Revision
 	}
-	return c.Rollout.Arm + " of " + c.Rollout.Revision
+	return "canary of " + c.Rollout.Revision
 }
 
 // waitingLines say why the newest versions of types were not sent or not acknowledged.

@@ -11,9 +11,9 @@ import (
 // Access says who may use the admin port. The zero value lets in whoever reaches
 // it, by an address or as localhost.
 type Access struct {
-	// Token lets do everything, ReadToken only look. Both are nil where nobody is
-	// asked for a token; ReadToken is nil without Token.
-	Token, ReadToken *secure.Token
+	// Token lets do everything, ReadToken only look, and RolloutToken also give orders about rollouts that
+	// skip no checks. All are nil where nobody is asked for a token; the others are nil without Token.
+	Token, ReadToken, RolloutToken *secure.Token
 	// Hosts are names, beside addresses and localhost, that the Host header may have.
 	Hosts []string
 	// AnyHost is for a port with TLS, where a browser sees from the certificate that
@@ -30,9 +30,11 @@ type Access struct {
 // role is what somebody may do.
 type role int
 
+// The roles: each may do what those before it may.
 const (
 	noRole role = iota
 	reader
+	releaser
 	operator
 )
 
@@ -46,7 +48,7 @@ type Reason string
 const (
 	ReasonUntrusted Reason = "untrusted"       // the certificate is no longer valid
 	ReasonToken     Reason = "token"           // no valid token
-	ReasonReadOnly  Reason = "read_only_token" // the token does not permit commands
+	ReasonReadOnly  Reason = "read_only_token" // the token does not permit the command
 	ReasonHost      Reason = "host"            // the Host header names another host
 	ReasonCrossSite Reason = "cross_site"      // the page of another web site made the request
 )
@@ -108,6 +110,8 @@ func (a Access) roleOf(r *http.Request) role {
 	switch {
 	case a.Token.Matches(given):
 		return operator
+	case a.RolloutToken != nil && a.RolloutToken.Matches(given):
+		return releaser
 	case a.ReadToken != nil && a.ReadToken.Matches(given):
 		return reader
 	}
@@ -119,17 +123,25 @@ func bearerOf(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// operators lets only those through who may do everything.
-func (a Access) operators(next http.HandlerFunc) http.HandlerFunc {
-	if a.Token == nil {
-		return next
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		if is, _ := r.Context().Value(roleKey{}).(role); is != operator {
-			a.refuse(w, r, http.StatusForbidden, ReasonReadOnly, "the token allows reading only; this request needs the token of an operator")
-			return
+// refusals are what roles are answered that may not do something.
+var refusals = map[role]string{
+	reader:   "the token allows reading only; this request needs the token of an operator",
+	releaser: "the token allows reading and orders about rollouts that skip no checks; this request needs the token of an operator",
+}
+
+// permits lets only those through who have a role, or a higher one.
+func (a Access) permits(least role) func(next http.HandlerFunc) http.HandlerFunc {
+	return func(next http.HandlerFunc) http.HandlerFunc {
+		if a.Token == nil {
+			return next
 		}
-		next(w, r)
+		return func(w http.ResponseWriter, r *http.Request) {
+			if is, _ := r.Context().Value(roleKey{}).(role); is < least {
+				a.refuse(w, r, http.StatusForbidden, ReasonReadOnly, refusals[is])
+				return
+			}
+			next(w, r)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 const (
 	operatorToken = "operator-0123456789"
 	readerToken   = "reader-0123456789"
+	releaserToken = "releaser-0123456789"
 )
 
 func token(t testing.TB, text string) *secure.Token {
@@ -41,7 +43,7 @@ func TestAccess(t *testing.T) {
 	cfg := testConfig()
 	without := serve(t, cfg)
 	var refused atomic.Int32
-	cfg.Access = Access{Token: token(t, operatorToken), ReadToken: token(t, readerToken), Refused: func(_ *http.Request, _ Reason, why string) {
+	cfg.Access = Access{Token: token(t, operatorToken), ReadToken: token(t, readerToken), RolloutToken: token(t, releaserToken), Refused: func(_ *http.Request, _ Reason, why string) {
 		refused.Add(1)
 		if shown := redact.Text(why); shown != why {
 			t.Errorf("in the log %q is %q", why, shown)
@@ -54,7 +56,7 @@ func TestAccess(t *testing.T) {
 		return []string{RequestHeader, "1", "Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("anybody:"+token))}
 	}
 	type call struct{ method, path string }
-	var public, look, order []call
+	var public, look, release, order []call
 	for _, p := range pages(cfg) {
 		c := call{"GET", p.path}
 		switch {
@@ -70,7 +72,15 @@ func TestAccess(t *testing.T) {
 	}
 	look = append(look, call{"POST", csds.Path}, call{"POST", "/tier/explain"}, call{"GET", "/"}, call{"GET", "/debug/"}, call{"GET", "/ui/app.js"}, call{"GET", "/nothing"})
 	for _, o := range orders(cfg) {
-		order = append(order, call{"POST", o.path + "?key=a&level=info"})
+		c := call{"POST", o.path + "?key=a&level=info"}
+		if strings.HasPrefix(o.path, "/rollout/") && o.path != "/rollout/promote" {
+			release = append(release, c)
+		} else {
+			order = append(order, c)
+		}
+	}
+	if len(release) != 8 {
+		t.Errorf("%d orders about rollouts take the right for them, expected 8", len(release))
 	}
 
 	isRefused := func(code int) bool { return code == http.StatusUnauthorized || code == http.StatusForbidden }
@@ -83,14 +93,14 @@ func TestAccess(t *testing.T) {
 		if res.code == http.StatusUnauthorized && res.header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%s %s: no WWW-Authenticate", c.method, c.path)
 		}
-		if strings.Contains(res.text, operatorToken) || strings.Contains(res.text, readerToken) {
+		if strings.Contains(res.text, operatorToken) || strings.Contains(res.text, readerToken) || strings.Contains(res.text, releaserToken) {
 			t.Errorf("%s %s: the answer holds a token", c.method, c.path)
 		}
 	}
 	for _, c := range public {
 		check(c, "anybody", 0, nil)
 	}
-	for _, c := range append(look, order...) {
+	for _, c := range slices.Concat(look, release, order) {
 		check(c, "nobody", http.StatusUnauthorized, []string{RequestHeader, "1"})
 		check(c, "a wrong token", http.StatusUnauthorized, bearer(operatorToken+"x"))
 		check(c, "a wrong password", http.StatusUnauthorized, basic(""))
@@ -98,16 +108,23 @@ func TestAccess(t *testing.T) {
 	}
 	for _, c := range look {
 		check(c, "a reader", 0, bearer(readerToken))
+		check(c, "a releaser", 0, bearer(releaserToken))
 		check(c, "an operator", 0, basic(operatorToken))
 	}
 	before := refused.Load()
-	for _, c := range order {
+	for _, c := range slices.Concat(release, order) {
 		check(c, "a reader", http.StatusForbidden, bearer(readerToken))
 	}
-	if n := refused.Load() - before; int(n) != len(order) {
-		t.Errorf("%d of %d refusals were told", n, len(order))
-	}
 	for _, c := range order {
+		check(c, "a releaser", http.StatusForbidden, bearer(releaserToken))
+	}
+	if n, want := refused.Load()-before, len(release)+2*len(order); int(n) != want {
+		t.Errorf("%d of %d refusals were told", n, want)
+	}
+	for _, c := range release {
+		check(c, "a releaser", 0, basic(releaserToken))
+	}
+	for _, c := range slices.Concat(release, order) {
 		if strings.Contains(c.path, "seconds") {
 			continue // another test takes the time
 		}

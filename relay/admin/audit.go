@@ -16,12 +16,23 @@ import (
 	"xdsrelay/relay/redact"
 )
 
-// order is one endpoint that changes something. Each takes the rights of an operator and
-// writes a line to the log, whatever becomes of it.
+// order is one endpoint that changes something. Each takes a right, and writes a line to the log, whatever
+// becomes of it.
 type order struct {
 	path    string
 	handler http.HandlerFunc
 	params  []string // of the query, besides paramFormat
+}
+
+// pathPromote is the order that skips the checks of a rollout.
+const pathPromote = pathRollout + "promote"
+
+// role returns the role that an order takes.
+func (o *order) role() role {
+	if strings.HasPrefix(o.path, pathRollout) && o.path != pathPromote {
+		return releaser
+	}
+	return operator
 }
 
 // orders are all that there are.
@@ -131,6 +142,8 @@ func (a Access) identity(r *http.Request) string {
 	switch is, _ := r.Context().Value(roleKey{}).(role); is {
 	case operator:
 		return "operator's token"
+	case releaser:
+		return "rollout token"
 	case reader:
 		return "reader's token"
 	}

@@ -19,7 +19,7 @@ func FuzzAuthorization(f *testing.F) {
 	} {
 		f.Add(header)
 	}
-	access := Access{Token: token(f, operatorToken), ReadToken: token(f, readerToken)}
+	access := Access{Token: token(f, operatorToken), ReadToken: token(f, readerToken), RolloutToken: token(f, releaserToken)}
 	f.Fuzz(func(t *testing.T, header string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header["Authorization"] = []string{header}

@@ -130,7 +130,7 @@ func endpoints(cfg Config) (all []Endpoint) {
 	}
 	for _, p := range pages {
 		if strings.HasPrefix(p.path, profiles) {
-			add(http.MethodGet, p.path, p.params, p.handler, cfg.Access.operators)
+			add(http.MethodGet, p.path, p.params, p.handler, cfg.Access.permits(operator))
 		} else {
 			add(http.MethodGet, p.path, p.params, p.handler) // GET stands for HEAD too; others get a 405
 		}
@@ -138,7 +138,7 @@ func endpoints(cfg Config) (all []Endpoint) {
 	add(http.MethodPost, csds.Path, []string{csds.ParamNode}, func(w http.ResponseWriter, r *http.Request) { cfg.ClientStatus.ServeHTTP(w, r) })
 	add(http.MethodPost, "/tier/explain", []string{paramPeer}, cfg.Tier.explain, ordered)
 	for _, o := range orders(cfg) {
-		add(http.MethodPost, o.path, o.params, o.handler, cfg.Access.operators, ordered, cfg.audited(o.path))
+		add(http.MethodPost, o.path, o.params, o.handler, cfg.Access.permits(o.role()), ordered, cfg.audited(o.path))
 	}
 	add(http.MethodGet, "/{$}", nil, home(index(cfg.Title, pages)))
 	add(http.MethodGet, uiPath+"{name}", nil, func(w http.ResponseWriter, r *http.Request) { uiFile(w, r, r.PathValue("name")) })

@@ -62,18 +62,21 @@ func answerKey(ask func(key string) (any, error)) http.HandlerFunc {
 	}
 }
 
+// pathRollout is before the orders about rollouts.
+const pathRollout = "/rollout/"
+
 // rolloutOrders are the orders about what clients see.
 func (cfg Config) rolloutOrders() []order {
 	return []order{
-		{"/rollout/freeze", cfg.rolloutOrder(ops.OrderFreeze), []string{ops.ParamKey, ops.ParamAll, ops.ParamReason}},
-		{"/rollout/unfreeze", cfg.rolloutOrder(ops.OrderUnfreeze), []string{ops.ParamKey, ops.ParamAll}},
-		{"/rollout/undo", cfg.rolloutOrder(ops.OrderUndo), []string{ops.ParamKey, ops.ParamReason}},
-		{"/rollout/approve", cfg.rolloutOrder(ops.OrderApprove), []string{ops.ParamKey}},
-		{"/rollout/pause", cfg.rolloutOrder(ops.OrderPause), []string{ops.ParamKey, ops.ParamReason}},
-		{"/rollout/resume", cfg.rolloutOrder(ops.OrderResume), []string{ops.ParamKey, ops.ParamAll}},
-		{"/rollout/abort", cfg.rolloutOrder(ops.OrderAbort), []string{ops.ParamKey, ops.ParamReason}},
-		{"/rollout/retry", cfg.rolloutOrder(ops.OrderRetry), []string{ops.ParamKey}},
-		{"/rollout/promote", cfg.rolloutOrder(ops.OrderPromote), []string{ops.ParamKey, ops.ParamReason}},
+		{pathRollout + "freeze", cfg.rolloutOrder(ops.OrderFreeze), []string{ops.ParamKey, ops.ParamAll, ops.ParamReason}},
+		{pathRollout + "unfreeze", cfg.rolloutOrder(ops.OrderUnfreeze), []string{ops.ParamKey, ops.ParamAll}},
+		{pathRollout + "undo", cfg.rolloutOrder(ops.OrderUndo), []string{ops.ParamKey, ops.ParamReason}},
+		{pathRollout + "approve", cfg.rolloutOrder(ops.OrderApprove), []string{ops.ParamKey}},
+		{pathRollout + "pause", cfg.rolloutOrder(ops.OrderPause), []string{ops.ParamKey, ops.ParamReason}},
+		{pathRollout + "resume", cfg.rolloutOrder(ops.OrderResume), []string{ops.ParamKey, ops.ParamAll}},
+		{pathRollout + "abort", cfg.rolloutOrder(ops.OrderAbort), []string{ops.ParamKey, ops.ParamReason}},
+		{pathRollout + "retry", cfg.rolloutOrder(ops.OrderRetry), []string{ops.ParamKey}},
+		{pathPromote, cfg.rolloutOrder(ops.OrderPromote), []string{ops.ParamKey, ops.ParamReason}},
 	}
 }
 

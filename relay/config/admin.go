@@ -15,6 +15,9 @@ type Admin struct {
 	// A file with a token that permits reading pages, but no commands and no profiles.
 	// Requires token_file.
 	ReadTokenFile string `yaml:"read_token_file"`
+	// A file with a token that permits reading pages, and the orders about rollouts other
+	// than "xdsrelay rollout promote", which skips the checks. Requires token_file.
+	RolloutTokenFile string `yaml:"rollout_token_file"`
 	// The host names by which operators reach the port. Without TLS, the port refuses
 	// requests for names other than these and localhost, since a web site may point its
 	// name at this machine. With TLS, it does so only if this list is set.

@@ -24,9 +24,11 @@ func (d *decoder) checkAdmin(cfg *Config) {
 	a := cfg.Admin
 	d.checkServerTLS("admin.tls", a.TLS)
 	d.readable("admin.token_file", a.TokenFile)
-	d.readable("admin.read_token_file", a.ReadTokenFile)
-	if a.ReadTokenFile != "" && a.TokenFile == "" {
-		d.wrong("admin.read_token_file", "is set without admin.token_file; set that, too, since commands need a token")
+	for _, t := range [...]struct{ field, file string }{{"admin.read_token_file", a.ReadTokenFile}, {"admin.rollout_token_file", a.RolloutTokenFile}} {
+		d.readable(t.field, t.file)
+		if t.file != "" && a.TokenFile == "" {
+			d.wrong(t.field, "is set without admin.token_file; set that, too, since commands need a token")
+		}
 	}
 	if a.TLS.spiffe() && a.TokenFile == "" {
 		d.wrong("admin.token_file", "is empty, but admin.tls accepts the certificates of all workloads of a SPIFFE trust domain; expected a token, or admin.tls.ca_file for the certificates of operators alone")

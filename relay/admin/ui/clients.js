@@ -108,6 +108,7 @@ function one(c, i) {
     el('section', { class: 'card', 'aria-label': 'Client' }, el('dl', { class: 'facts' },
       fact('State', [chip(c.state), ' ', el('span', { class: 'soft small' }, ago(c.since, { since: true }))]),
       fact('Key', [keyLink(c.key), c.rule ? el('span', { class: 'soft small' }, ` by rule ${c.rule}`) : null]),
+      c.rollout ? fact('Rollout', [c.rollout.arm === 'canary' ? 'canary of ' : 'control group of ', el('a', { class: 'mono', href: '#/rollouts' }, c.rollout.revision)]) : null,
       fact('Node', [c.node, el('span', { class: 'soft small' }, ' from '), el('span', { class: 'mono' }, c.peer)]),
       c.polled ? fact('Polled', ago(c.polled)) : fact('Connected', ago(c.connected)), fact('Cluster', c.cluster), fact('Variant', c.polled ? c.variants.join(', ') : `${c.variants.join(', ')} on ${count(c.streams, 'stream')}`), fact('Awaiting ACK', bytes(c.unacked_bytes)))),
     el('section', { class: 'card', 'aria-labelledby': `types-${i}` }, el('header', {}, el('h2', { id: `types-${i}` }, 'Types')),

@@ -55,6 +55,7 @@ var fileFields = map[string]string{
 	"Upstream.token_file":                `upstream: {addresses: ["127.0.0.1:1"], tls: {enabled: true}, token_file: {file}}`,
 	"Admin.token_file":                   `admin: {address: "127.0.0.1:0", token_file: {file}}`,
 	"Admin.read_token_file":              `admin: {address: "127.0.0.1:0", token_file: {dir}/token, read_token_file: {file}}`,
+	"Admin.rollout_token_file":           `admin: {address: "127.0.0.1:0", token_file: {dir}/token, rollout_token_file: {file}}`,
 	"Redis.password_file":                `tier: {redis: {url: "redis://127.0.0.1:1", password_file: {file}}, peer: {address: "127.0.0.1:0"}}`,
 	"Redis.sentinel_password_file":       `tier: {redis: {url: "redis://127.0.0.1:1", mode: sentinel, master_name: m, sentinel_password_file: {file}}, peer: {address: "127.0.0.1:0"}}`,
 	"Peer.token_file":                    `tier: {nodes: [a=127.0.0.1:1, b=127.0.0.1:2], peer: {address: "127.0.0.1:0", advertise_address: "127.0.0.1:1", token_file: {file}}}`,
