@@ -94,8 +94,8 @@ type CanaryStatus struct {
 
 // showing is what the clients of a key are shown.
 type showing struct {
-	of        *cache.Candidate // what Show was called with
-	candidate *cache.Candidate // the same after the one before
+	of        *cache.Candidate // as the caller has made it
+	candidate *cache.Candidate // as clients are shown it; see [cache.Candidate.After]
 	arm       func(Canary) Arm
 	notify    func(CanaryEvent)
 	since     time.Time // see Watch; zero: the candidate is not promoted
@@ -411,7 +411,7 @@ var arms = [...]string{CanaryArm: "canary", ControlArm: "control"}
 // rolloutLocked returns the part of the client in a rollout whose revision is not promoted; nil for none.
 func (s *stream) rolloutLocked() *ClientRollout {
 	show := s.srv.candidates.get(s.group)
-	if show == nil || !show.since.IsZero() {
+	if s.tier != nil || show == nil || !show.since.IsZero() {
 		return nil
 	}
 	arm := show.arm(s.canary())

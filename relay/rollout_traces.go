@@ -36,13 +36,12 @@ func (r *rolloutTraces) add(d *rollouts.Effective) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	over := d.State == "Idle" || d.State == "Held"
 	p := r.open[d.Key]
 	if p != nil && d.What == "started" {
 		r.end(d.Key, d.At, "superseded")
 		p = nil
 	}
-	if p == nil && !over {
+	if p == nil && !d.Over {
 		p = r.begin(d)
 	}
 	if p == nil {
@@ -68,7 +67,7 @@ func (r *rolloutTraces) add(d *rollouts.Effective) {
 	case "failed":
 		p.Failed = redact.Short(d.Why, maxOrderText)
 	}
-	if over {
+	if d.Over {
 		r.end(d.Key, d.At, d.What)
 	}
 }

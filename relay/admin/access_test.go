@@ -119,7 +119,7 @@ func TestAccess(t *testing.T) {
 		check(c, "a releaser", http.StatusForbidden, bearer(releaserToken))
 	}
 	if n, want := refused.Load()-before, len(release)+2*len(order); int(n) != want {
-		t.Errorf("%d of %d refusals were told", n, want)
+		t.Errorf("%d of %d refusals were reported", n, want)
 	}
 	for _, c := range release {
 		check(c, "a releaser", 0, basic(releaserToken))

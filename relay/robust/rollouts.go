@@ -46,9 +46,9 @@ type exposed struct {
 	since map[string]bool // clients that have got something of it
 	// replaced counts those of them whose streams have ended: others may take their place.
 	replaced int
-	// dropped are the streams that nodes without a fault have ended.
+	// dropped are the streams that other nodes than faulty have ended.
 	dropped []string
-	faulty  string // the node with the fault; empty for none
+	faulty  string // the node whose process does not run; empty for none
 }
 
 // observe takes the next event.
@@ -94,7 +94,7 @@ func (w *World) Rollout(key string, c rolloutCase) (wrong []string) {
 	}
 	owner := w.nodes[slices.IndexFunc(w.nodes, func(n *Node) bool { return n.name == is.Node })]
 	f := faults[slices.IndexFunc(faults[:], func(f fault) bool { return f.name == c.fault })]
-	if f.one {
+	if f.area == processArea {
 		x.faulty = owner.name
 	}
 	f.begin(w, owner)

@@ -126,6 +126,16 @@ func (i *inbox) touch(g *cache.Group) {
 	i.signal()
 }
 
+func (i *inbox) lost(key string) {
+	i.mu.Lock()
+	if i.rewrite == nil {
+		i.rewrite = make(map[string]bool)
+	}
+	i.rewrite[key] = true
+	i.mu.Unlock()
+	i.signal()
+}
+
 func (i *inbox) signal() {
 	select {
 	case i.wake <- struct{}{}:

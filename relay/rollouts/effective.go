@@ -36,6 +36,8 @@ type Effective struct {
 	// Step is 0 for the scouts. The last of Steps is the one to all clients, with a share of 100%.
 	Step, Steps int
 	Share       rollout.Share
+	// Over says that no rollout is under way any more, nor is there a final bake.
+	Over bool
 }
 
 // reports passes on a decision that takes effect now. One that widens waits until clients are shown it.
@@ -43,7 +45,7 @@ func (k *key) reports(d *Decision) {
 	if k.c.cfg.Effective == nil || k.role != Deciding {
 		return
 	}
-	e := &Effective{Decision: *d, Policy: k.state.Policy().Name}
+	e := &Effective{Decision: *d, Policy: k.state.Policy().Name, Over: !k.state.IsJudged()}
 	if run := k.state.Run; run.Policy != nil {
 		if d.What == decidedPassed && k.state.IsUnderWay() {
 			run.Step-- // it is the next one already

@@ -155,15 +155,7 @@ func (c *Controller) Own(g *cache.Group) (end func()) {
 
 // Rewrite is called if Redis has lost what the owner of a key has written, or if that was written long ago:
 // the record of the key is written again. It takes no lock but that of the inbox.
-func (c *Controller) Rewrite(key string) {
-	c.inbox.mu.Lock()
-	if c.inbox.rewrite == nil {
-		c.inbox.rewrite = make(map[string]bool)
-	}
-	c.inbox.rewrite[key] = true
-	c.inbox.mu.Unlock()
-	c.inbox.signal()
-}
+func (c *Controller) Rewrite(key string) { c.inbox.lost(key) }
 
 // joinLocked gives a new key its role.
 func (c *Controller) joinLocked(k *key) {

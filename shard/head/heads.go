@@ -53,9 +53,9 @@ type Config struct {
 	Token *secure.Token
 	// Tracer records spans of heads from traced updates; nil for none.
 	Tracer *trace.Tracer
-	// Rewrites is called with a key that this node owns, if Redis has lost what this node has written of
-	// it, or if that was written long ago, so that its heads are written again. It must not block, nor call
-	// this package. May be nil.
+	// Rewrites is called with a key that this node owns when its heads are to be written: if Redis has lost
+	// what this node has written of it, or if that was long ago, or never. It must not block, nor call this
+	// package. May be nil.
 	Rewrites func(key string)
 }
 
