@@ -37,7 +37,7 @@ func newTrial(t *testing.T, delta bool) *trial {
 	for _, s := range []*xdstest.Stream{r.canary, r.other} {
 		s.Ack(has(t, s.Recv(t), "a", "b", "c"))
 	}
-	r.settled(cds, Synced)
+	r.settledAll(cds, Synced)
 	r.group = r.cache.Groups()[0]
 	r.table = r.group.Table(resource.TypeOf(cds))
 	return r

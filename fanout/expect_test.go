@@ -80,10 +80,15 @@ func hasRemoved(t xdstest.TB, f *xdstest.Frame, removed []string, names ...strin
 // version returns the version by which clients know a resource of the world.
 func version(t xdstest.TB, m proto.Message) string { return resources(t, m)[0].Version }
 
-// info returns the server's description of its only stream and a type.
+// info returns the server's description of a type on its only stream: of several streams, it could be the
+// wrong one, so that is an error of the test, for which settledAll exists.
 func (w *world) info(typeURL string) TypeInfo {
 	w.t.Helper()
-	for _, s := range w.srv.Streams() {
+	streams := w.srv.Streams()
+	if len(streams) > 1 {
+		w.t.Fatalf("the state of %s was asked for with %d streams", typeURL, len(streams))
+	}
+	for _, s := range streams {
 		for _, i := range s.Types {
 			if i.TypeURL == typeURL {
 				return i
