@@ -50,6 +50,7 @@ func (n *Node) rolloutTier() *rollouts.Tier {
 	n.tier.Announce(func(s *shard.Status) { s.Rollouts = true })
 	return &rollouts.Tier{
 		Node: n.name, Ledger: ledger.New(n.store, n.peers.door.token), Epoch: n.heads.Epoch, Followers: n.fanout.PeerNodes,
+		Members:  n.memberNames,
 		Exchange: n.exchangeRollouts, Able: n.rolloutsEverywhere, Seal: n.sealFormer, Open: n.openFormer,
 	}
 }
@@ -110,6 +111,13 @@ func (n *Node) exchangeRollouts(ctx context.Context, node string, m rollouts.Exc
 	}
 	err = json.Unmarshal(reply, &answer)
 	return answer, err
+}
+
+func (n *Node) memberNames() (names []string) {
+	for _, m := range n.members.View().Members() {
+		names = append(names, m.Name)
+	}
+	return names
 }
 
 func (n *Node) memberNamed(name string) (m shard.Member, ok bool) {

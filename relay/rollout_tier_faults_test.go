@@ -88,3 +88,105 @@ func TestTierWithdrawn(t *testing.T) {
 		}
 	}
 }
+
+// TestTierCutOffCanaries: nodes whose clients have a revision are cut off from the owner of the key, or are
+// cut off from the others when another node becomes the owner. Their clients keep the revision, and no other
+// client gets it in their place. A node that has ended has none: then others get the revision.
+func TestTierCutOffCanaries(t *testing.T) {
+	stalled := xdstest.Way{Stalled: true}
+	for name, fault := range map[string]func(w *orderedTier, others []string){
+		"from the owner": func(w *orderedTier, others []string) {
+			for _, n := range others {
+				w.network.SetWay(n, w.owner(), stalled)
+				w.network.SetWay(w.owner(), n, stalled)
+			}
+		},
+		"to the owner": func(w *orderedTier, others []string) {
+			for _, n := range others {
+				w.network.SetWay(n, w.owner(), xdstest.Way{Refused: true})
+			}
+		},
+		"from the next owner": func(w *orderedTier, others []string) {
+			for _, n := range w.names {
+				for _, m := range w.names {
+					w.network.SetWay(n, m, stalled)
+				}
+			}
+			w.ends(w.owner(), true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy := quickPolicy()
+				policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Hour}}
+				owner := []string{"a", "b", "c"}[ownerOf("demo", "a", "b", "c")]
+				w := orderTier(t, 3, &policy, owner)
+				w.origin.Set("demo", w.revision("b")...)
+				<-time.After(time.Minute)
+				w.waits("Stepping Bake")
+				<-time.After(time.Minute)
+				canaries := w.count(w.has("b"))
+				if is := w.shown(owner).Rollout; canaries == 0 || canaries != is.Canaries {
+					t.Fatalf("%d clients have the revision, expected %d", canaries, is.Canaries)
+				}
+				var others []string
+				for _, n := range w.names {
+					if n != owner {
+						others = append(others, n)
+					}
+				}
+				for i := range 3 {
+					w.joins(owner, fmt.Sprintf("late-%d", i))
+				}
+				fault(w, others)
+				<-time.After(2 * time.Minute)
+				if n := w.count(w.has("b")); n != canaries {
+					t.Errorf("%d clients have the revision, expected the %d canaries", n, canaries)
+				}
+				for _, n := range w.names {
+					for _, m := range w.names {
+						w.network.SetWay(n, m, xdstest.Way{})
+					}
+				}
+				<-time.After(2 * time.Minute)
+				if n := w.count(w.has("b")); n != canaries {
+					t.Errorf("%d clients have the revision after the fault, expected the %d canaries", n, canaries)
+				}
+				w.waits("Stepping Bake")
+				w.checkAll()
+			})
+		})
+	}
+}
+
+// TestTierAllKilled: all nodes of a tier are killed soon after the first clients of a key have connected, and the
+// first change of the control plane comes before they start again. It is a revision like any other, and one client
+// gets it: the last known good content is what it is compared with.
+func TestTierAllKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := quickPolicy()
+		w := orderTier(t, 3, &policy, "a", "b", "c")
+		for _, name := range w.names {
+			w.joins(name, "client-"+name)
+		}
+		<-time.After(5 * time.Second)
+		for _, name := range w.names {
+			m := w.machines[name]
+			m.host.Vanish(true)
+			m.stop()
+			<-m.done //nolint:errcheck // its ports are gone with the machine
+		}
+		w.origin.Set("demo", w.revision("poison")...)
+		for _, name := range w.names {
+			w.begin(name)
+			<-time.After(time.Second)
+		}
+		<-time.After(time.Minute)
+		if n := w.nacks.Load(); n == 0 || n > 3 {
+			t.Errorf("clients have rejected %d responses, expected the types of one client", n)
+		}
+		w.all("the stable revision", w.has("a"))
+		w.waits("Held")
+		w.checkAll()
+	})
+}

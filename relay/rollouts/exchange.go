@@ -2,7 +2,6 @@ package rollouts
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -101,6 +100,15 @@ type elsewhere struct {
 	people          []Person
 	counted         rollout.Digest // the revision for which people are complete
 	standings       []standing
+	// heard is when it has reported last; zero for never. away says that it does not follow this node: its
+	// clients may still have the revision.
+	heard time.Time
+	away  bool
+}
+
+// mayHaveCanaries reports whether clients of the node may have a candidate.
+func (e *elsewhere) mayHaveCanaries(c *cache.Candidate) bool {
+	return e.heard.IsZero() || c != nil && e.has == c.Revision
 }
 
 const (
@@ -134,7 +142,7 @@ func (c *Controller) exchange(ctx context.Context) {
 
 // outgoing returns what is to be sent now, by node, and marks these nodes as busy.
 func (c *Controller) outgoing(now time.Time) map[string]*Exchange {
-	followers := c.cfg.Tier.Followers()
+	followers, members := c.cfg.Tier.Followers(), c.cfg.Tier.Members()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make(map[string]*Exchange)
@@ -148,10 +156,10 @@ func (c *Controller) outgoing(now time.Time) map[string]*Exchange {
 	for _, k := range c.keys {
 		switch k.role {
 		case Deciding:
-			if k.forgetOthers(followers[k.name()]); k.isUndecided() {
+			if k.forgetOthers(followers[k.name()], members); k.isUndecided() {
 				continue
 			}
-			for _, node := range followers[k.name()] {
+			for node := range k.elsewhere {
 				if (all[node] != nil || !c.tier.busy[node]) && k.isDueAt(node, now) {
 					e := k.elsewhere[node]
 					e.asked, e.sent, e.sentEpoch = now, k.doc, k.epoch
@@ -225,7 +233,7 @@ func (c *Controller) take(node string, reports []Report, now time.Time) {
 			continue
 		}
 		e := k.elsewhere[node]
-		e.epoch, e.seq, e.has = r.Epoch, r.Seq, r.Has
+		e.epoch, e.seq, e.has, e.heard = r.Epoch, r.Seq, r.Has, now
 		if r.Counted && k.candidate != nil && (r.Has == k.candidate.Revision || r.Has == "") {
 			e.people, e.counted = r.People, k.state.Run.Revision
 		}
@@ -238,16 +246,30 @@ func (c *Controller) take(node string, reports []Report, now time.Time) {
 	}
 }
 
-// forgetOthers forgets the nodes that do not follow any more.
-func (k *key) forgetOthers(followers []string) {
-	maps.DeleteFunc(k.elsewhere, func(node string, _ *elsewhere) bool { return !slices.Contains(followers, node) })
+// forgetOthers forgets the nodes that do not follow any more. While a revision is on its way, a member of the
+// tier whose clients may have it counts until it says that they have not: it may only be cut off, and no other
+// client may get the revision in their place.
+func (k *key) forgetOthers(followers, members []string) {
+	for node, e := range k.elsewhere {
+		if e.away = !slices.Contains(followers, node); !e.away {
+			continue
+		}
+		if !k.state.IsUnderWay() || !slices.Contains(members, node) || !e.mayHaveCanaries(k.candidate) {
+			delete(k.elsewhere, node)
+		}
+	}
 	for _, node := range followers {
-		if k.elsewhere == nil {
-			k.elsewhere = make(map[string]*elsewhere)
-		}
-		if k.elsewhere[node] == nil {
-			k.elsewhere[node] = &elsewhere{}
-		}
+		k.meets(node)
+	}
+}
+
+// meets begins to send a node what is decided.
+func (k *key) meets(node string) {
+	if k.elsewhere == nil {
+		k.elsewhere = make(map[string]*elsewhere)
+	}
+	if k.elsewhere[node] == nil {
+		k.elsewhere[node] = &elsewhere{}
 	}
 }
 
@@ -297,13 +319,14 @@ func (k *key) shownTo(node string) Shown {
 }
 
 // awaitsReports reports whether another node has not said yet how its clients take the step, and had not
-// enough time to.
+// enough time to; or does not follow any more, and is silent.
 func (k *key) awaitsReports(now time.Time) bool {
-	if k.c.cfg.Tier == nil || now.Sub(k.state.Run.Stepped) >= patience {
-		return false
-	}
+	isNew := now.Sub(k.state.Run.Stepped) < patience
 	for _, e := range k.elsewhere {
-		if e.seq < k.stepDoc || e.round != k.arms.rounds() {
+		switch {
+		case e.away && now.Sub(e.heard) >= patience:
+			return true
+		case isNew && (e.seq < k.stepDoc || e.round != k.arms.rounds()):
 			return true
 		}
 	}

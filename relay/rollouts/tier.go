@@ -26,6 +26,8 @@ type Tier struct {
 	Epoch func(key string) (uint64, bool)
 	// Followers returns the names of the nodes that get keys from this one, by key. Required.
 	Followers func() map[string][]string
+	// Members returns the names of all nodes of the tier. Required.
+	Members func() []string
 	// Exchange sends something to another node, and returns its answer. Required.
 	Exchange func(ctx context.Context, node string, m Exchange) (Exchange, error)
 	// Able reports whether all nodes of the tier support rollouts. Required.
@@ -325,6 +327,13 @@ func (k *key) takeOver(epoch uint64, entry ledger.Entry, before []former, now ti
 	}
 	if k.c.tier.mixed {
 		k.state.Stop(rollout.MixedVersions, now)
+	}
+	if k.state.IsUnderWay() { // any node may have canaries, also one that does not follow this one yet
+		for _, node := range k.c.cfg.Tier.Members() {
+			if node != k.c.cfg.Tier.Node {
+				k.meets(node)
+			}
+		}
 	}
 	k.running, k.history = k.state.IsJudged(), r.History
 	k.edits++ // written at once, so that the owner before can write no more
