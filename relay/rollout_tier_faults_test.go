@@ -159,6 +159,37 @@ func TestTierCutOffCanaries(t *testing.T) {
 	}
 }
 
+// TestTierOwnerAgain: a node that has decided about a revision of a key, and owns it again after another node
+// has, judges the next revision only by what clients do with that one.
+func TestTierOwnerAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := quickPolicy()
+		policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Hour}}
+		w := orderTier(t, 3, &policy)
+		other := w.owner()
+		w.ends(other, true)
+		w.origin.Set("demo", w.revision("poison")...)
+		w.waits("Held")
+		w.origin.Set("demo", w.revision("a")...)
+		w.origin.Remove("demo", xdstest.ClusterType, "poison")
+		w.origin.Remove("demo", xdstest.EndpointType, "poison")
+		<-time.After(time.Minute)
+		w.waits("Idle")
+		w.begin(other)
+		w.names = append(w.names, other)
+		<-time.After(time.Minute)
+		w.origin.Set("demo", w.revision("b")...)
+		<-time.After(time.Minute)
+		w.waits("Stepping Bake")
+		w.ends(other, true)
+		<-time.After(time.Minute)
+		if is := w.shown(w.names[0]).Rollout; is.State != "Stepping Bake" {
+			t.Errorf("the state is %s, expected Stepping Bake: %v", is.State, is.Findings)
+		}
+		w.checkAll()
+	})
+}
+
 // TestTierAllKilled: all nodes of a tier are killed soon after the first clients of a key have connected, and the
 // first change of the control plane comes before they start again. It is a revision like any other, and one client
 // gets it: the last known good content is what it is compared with.

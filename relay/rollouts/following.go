@@ -128,11 +128,12 @@ func (k *key) showFollowed() {
 // report is what this node says about its clients.
 func (k *key) report(now time.Time) Report {
 	f := k.follows
-	r := Report{Key: k.name(), Epoch: f.m.Epoch, Seq: f.m.Seq, Has: f.revision, Round: f.round}
-	if f.arms == nil {
+	r := Report{Key: k.name(), Epoch: f.m.Epoch, Seq: f.m.Seq, Has: f.revision}
+	has := f.m.As == AsCandidate && f.revision == f.m.Revision
+	if f.arms == nil || f.m.As == AsCandidate && !has { // what clients have done is about another revision
 		return r
 	}
-	has := f.m.As == AsCandidate && f.revision == f.m.Revision
+	r.Round = f.round
 	if has && f.m.People {
 		r.People, r.Counted = k.peopleHere(f.candidate, f.arms.hash), true
 	}

@@ -23,8 +23,20 @@ type key struct {
 
 	traits func(*fanout.Affected) Traits
 
-	state     *rollout.Key
-	salt      string
+	state   *rollout.Key
+	salt    string
+	history []Decision // the newest last
+	deciding
+
+	pendingSince time.Time // since when something has been pending; zero: nothing is
+
+	role Role
+	keyInTier
+}
+
+// deciding is what a node knows about a key because it decides about it. It begins with the zero value, also if
+// the node decides again: what it knew is out of date by then.
+type deciding struct {
 	overlay   *cache.Overlay   // the revision on its way, or the promoted one while it is proven; nil: none
 	candidate *cache.Candidate // of overlay, while it is on its way
 	arms      *arms            // of overlay
@@ -38,16 +50,12 @@ type key struct {
 	due       time.Time      // when to look again without a reason; zero: never
 	next      reveal
 	unshown   *Effective // what next is about; nil: nothing
-	history   []Decision // the newest last
 	running   bool       // a rollout that has started has not ended: see stats.go
 
 	acknowledged *cache.Overlay // the control plane needs not wait for scouts of this revision
 	inquiry      *inquiry       // of the step; nil: nothing is asked
 
-	pendingSince time.Time // since when something has been pending; zero: nothing is
-
-	role Role
-	keyInTier
+	decidingInTier
 }
 
 // reveal is what clients are about to see once the records are written.

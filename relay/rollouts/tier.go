@@ -106,8 +106,14 @@ type keyInTier struct {
 	contents, stored uint64
 	seq              uint64 // of the record that was read or written last
 	epoch            uint64
-	readAt           time.Time // the record is not read before
-	cutAt            time.Time // of the candidate
+	readAt           time.Time  // the record is not read before
+	doc              uint64     // counts the changes of what other nodes are sent
+	follows          *following // nil: no node has said anything
+}
+
+// decidingInTier is what a node knows besides, in a tier.
+type decidingInTier struct {
+	cutAt time.Time // of the candidate
 
 	// asked is the request for tokens that is on its way or answered, for the step of a revision.
 	asked   tokenRequest
@@ -116,11 +122,9 @@ type keyInTier struct {
 	heard   bool // the request is answered
 	renewed time.Time
 
-	doc       uint64 // counts the changes of what other nodes are sent
-	stepDoc   uint64 // the first one with the present canaries
+	stepDoc   uint64 // the first of keyInTier.doc with the present canaries
 	shared    []cache.SharedView
 	elsewhere map[string]*elsewhere // by node
-	follows   *following            // nil: no node has said anything
 }
 
 func newTierState() tierState {
@@ -182,9 +186,9 @@ func (k *key) becomes(e roleEvent) {
 // stops forgets what this node has decided. What its clients are shown stays, until the node that decides
 // now says something else.
 func (k *key) stops() {
-	k.state, k.running = rollout.New(k.state.Policy()), false
-	k.next, k.unshown, k.due, k.overlay, k.candidate, k.former = nothing, nil, time.Time{}, nil, nil, nil
-	k.written, k.stored, k.asked, k.heard, k.elsewhere, k.shared = k.edits, k.contents, tokenRequest{}, false, nil, nil
+	k.endInquiry()
+	k.state, k.deciding = rollout.New(k.state.Policy()), deciding{}
+	k.written, k.stored = k.edits, k.contents
 }
 
 // isUnwritten reports whether the ledger lacks something of the record.
