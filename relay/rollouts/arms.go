@@ -190,7 +190,7 @@ func (a *arms) quarantined() rollout.Roster {
 
 // counts are what a verdict is made of, from how the clients of both arms stand now. affected are those that
 // would see the candidate; it is needed if a canary of this node was sent nothing.
-func (a *arms) counts(all []standing, within time.Duration, affected map[rollout.Hash]bool) (c rollout.Counts) {
+func (a *arms) counts(all []standing, within time.Duration) (c rollout.Counts) {
 	type stand struct {
 		exposure         fanout.Exposure
 		late, unaffected bool
@@ -210,15 +210,15 @@ func (a *arms) counts(all []standing, within time.Duration, affected map[rollout
 		if late && !a.final && len(a.trouble.Unanswered) < maxTrouble {
 			a.trouble.Unanswered = append(a.trouble.Unanswered, Unwell{one.Client, one.Type, one.Since})
 		}
-		was := canaries[one.Hash]
-		canaries[one.Hash] = stand{max(was.exposure, one.Exposure), was.late || late, was.unaffected || one.Unaffected}
+		was, other := canaries[one.Hash] // by another stream of the client
+		canaries[one.Hash] = stand{max(was.exposure, one.Exposure), was.late || late, one.Unaffected && (was.unaffected || !other)}
 	}
 	for h, one := range canaries {
 		c.Canary.Present++
 		switch {
 		case one.late:
 			c.Canary.Late++
-		case one.exposure == fanout.Accepted, one.exposure == fanout.NotExposed && (a.final || a.accepted[h] || one.unaffected || !affected[h]):
+		case one.exposure == fanout.Accepted, one.exposure == fanout.NotExposed && (a.final || a.accepted[h] || one.unaffected):
 			c.Canary.Answered++
 		case one.exposure == fanout.Rejected:
 			c.Canary.Rejected++

@@ -143,17 +143,8 @@ func (k *key) report(now time.Time) Report {
 		r.IDs = idsOf(all)
 	}
 	r.Tally = f.arms.tally()
-	var affected map[rollout.Hash]bool
-	for i := range r.Standings {
-		if s := &r.Standings[i]; has && s.Exposure == fanout.NotExposed && !s.Control {
-			if affected == nil {
-				affected = make(map[rollout.Hash]bool)
-				for _, p := range k.peopleHere(f.candidate, f.arms.hash) {
-					affected[p.Hash] = true
-				}
-			}
-			s.Unaffected = !affected[s.Hash]
-		}
+	if has {
+		setUnaffected(r.Standings, func() map[rollout.Hash]bool { return k.affectedHere(f.candidate, f.arms.hash) })
 	}
 	return r
 }

@@ -2,7 +2,6 @@ package rollouts
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"xdsrelay/fanout"
@@ -272,13 +271,11 @@ func (k *key) wanted() int {
 // count judges the revision by how its canaries stand.
 func (k *key) count(now time.Time) {
 	policy := k.state.Run.Policy
-	all := k.c.cfg.Clients.Canaries(k.group)
-	var affected map[rollout.Hash]bool
-	if k.candidate != nil && slices.ContainsFunc(all, isUntouched) {
-		affected = k.peopleOf().affected // before the arms are locked, for which streams wait
+	stands := standings(k.c.cfg.Clients.Canaries(k.group), k.arms.hash, now)
+	if k.candidate != nil {
+		setUnaffected(stands, func() map[rollout.Hash]bool { return k.affectedHere(k.candidate, k.arms.hash) })
 	}
-	stands := append(standings(all, k.arms.hash, now), k.standingsElsewhere()...)
-	k.counts = k.arms.counts(stands, policy.FailIf.Unanswered.Within, affected)
+	k.counts = k.arms.counts(append(stands, k.standingsElsewhere()...), policy.FailIf.Unanswered.Within)
 	k.addLoads(&k.counts)
 	if k.counts.Final {
 		run := &k.state.Run
@@ -295,11 +292,6 @@ func (k *key) count(now time.Time) {
 		k.changed() // a restart gives none of them the revision again
 		k.publishes()
 	}
-}
-
-// isUntouched reports whether a canary was sent nothing of the candidate.
-func isUntouched(c fanout.CanaryStatus) bool {
-	return c.Arm == fanout.CanaryArm && c.Exposure == fanout.NotExposed
 }
 
 // act does one thing.

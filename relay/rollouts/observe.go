@@ -219,7 +219,8 @@ func (o *observation) count(now time.Time) {
 		}
 	}
 	all = slices.DeleteFunc(all, func(s standing) bool { return !o.arms.isObserved(s.Hash) })
-	o.counts = o.arms.counts(all, policy.FailIf.Unanswered.Within, o.people.affected)
+	setUnaffected(all, func() map[rollout.Hash]bool { return o.people.affected })
+	o.counts = o.arms.counts(all, policy.FailIf.Unanswered.Within)
 	o.counts.Control = o.sightings.before(len(o.people.affected), now)
 	o.counts.BakeOver = !now.Before(o.state.Run.BakeEnds)
 	o.verdict = judgeObserved(policy, &o.counts)

@@ -90,6 +90,15 @@ func (k *key) peopleHere(candidate *cache.Candidate, hash func(fanout.Canary) ro
 	return personsOf(k.c.cfg.Clients.Affected(k.group, candidate), hash, k.traits)
 }
 
+// affectedHere returns which clients of this node would see something of a candidate.
+func (k *key) affectedHere(candidate *cache.Candidate, hash func(fanout.Canary) rollout.Hash) map[rollout.Hash]bool {
+	all := make(map[rollout.Hash]bool)
+	for _, p := range k.peopleHere(candidate, hash) {
+		all[p.Hash] = true
+	}
+	return all
+}
+
 // personsOf returns clients, each once, with the types of all its streams. Without traits all of them may be
 // canaries.
 func personsOf(clients []fanout.Affected, hash func(fanout.Canary) rollout.Hash, traits func(*fanout.Affected) Traits) (all []Person) {

@@ -42,6 +42,20 @@ func standings(all []fanout.CanaryStatus, hash func(fanout.Canary) rollout.Hash,
 	return is
 }
 
+// setUnaffected finds out which canaries were sent nothing of a revision because they would see nothing of it:
+// they need not answer. Those that are about to be sent it do.
+func setUnaffected(all []standing, affected func() map[rollout.Hash]bool) {
+	var is map[rollout.Hash]bool
+	for i := range all {
+		if s := &all[i]; s.Exposure == fanout.NotExposed && !s.Control {
+			if is == nil {
+				is = affected()
+			}
+			s.Unaffected = !is[s.Hash]
+		}
+	}
+}
+
 // rounds returns the number of the step.
 func (a *arms) rounds() int {
 	a.mu.Lock()
