@@ -101,11 +101,17 @@ log: {level: info}
 	case "redis":
 		text += "last_known_good: {store: redis, write_delay: 200ms}\n"
 	}
+	timeout := 200 * time.Millisecond
+	if c.Rollouts {
+		// A node that starts on a busy machine must reach Redis: without it, it has nothing with which to compare
+		// a revision.
+		timeout = 800 * time.Millisecond
+	}
 	return text + fmt.Sprintf(`tier:
-  redis: {%s, timeout: 200ms}
+  redis: {%s, timeout: %s}
   lease: %s
   peer: {address: "%s", advertise_address: "%s", token_file: "%s"}
   owner_timeout: %s
   balance: {enabled: false}
-`, n.redisAt, c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
+`, n.redisAt, timeout, c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
 }

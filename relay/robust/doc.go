@@ -22,7 +22,9 @@
 // one server or a cluster.
 //
 // TestRollouts takes a tier with rollout policies through some of these faults, by a script: while canaries have a
-// revision, and while one is refused. The validators know no rollouts, so it judges by itself.
+// revision, and while one is refused. With -soak.rollouts, TestSoak does so by a plan: revisions of several keys at
+// once, good ones and bad ones, and faults at any time after that. The validators know no rollouts, so both judge by
+// themselves how many clients get a revision, and whether a node without a fault ends a stream.
 //
 // TestLimit is apart from that: thousands of cheap clients of package bench/fleet on one
 // node that has the memory for just so many.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -35,20 +34,19 @@ type Fleet struct {
 
 	violations []string // of clients that have departed
 
-	// rejects is the serial of the origin above which clients reject clusters and listeners; 0 for none.
-	rejects atomic.Int64
-
-	mu     sync.Mutex
-	nodes  []*Node           // guarded by mu; where clients go
-	random *rand.Rand        // guarded by mu
-	at     map[string]string // guarded by mu; the node that each client opened its last stream at
+	mu sync.Mutex
+	// rejects are the serials of the origin above which clients of a key reject clusters and listeners.
+	rejects map[string]int    // guarded by mu
+	nodes   []*Node           // guarded by mu; where clients go
+	random  *rand.Rand        // guarded by mu
+	at      map[string]string // guarded by mu; the node that each client opened its last stream at
 }
 
 // newFleet starts clients: client i has key i modulo their number, and the variant
 // that follows from the rest. They go to the nodes that all lists until GoTo says more.
 func newFleet(t xdstest.TB, to *record.Recorder, all []*Node, keys []string, cfg Config) *Fleet {
 	t.Helper()
-	f := &Fleet{t: t, to: to, all: all, nodes: all[:cfg.Nodes], size: cfg.Size, random: rand.New(rand.NewPCG(cfg.Seed, 1)), at: make(map[string]string)}
+	f := &Fleet{t: t, to: to, all: all, nodes: all[:cfg.Nodes], size: cfg.Size, random: rand.New(rand.NewPCG(cfg.Seed, 1)), at: make(map[string]string), rejects: make(map[string]int)}
 	for i := range cfg.Clients {
 		f.keys = append(f.keys, keys[i%len(keys)])
 		a, name := f.start(f.keys[i], i/len(keys))
@@ -111,7 +109,8 @@ func (f *Fleet) start(key string, sort int) (a *xdstest.Auto, name string) {
 	stream := 0 // the client's goroutine's
 	a = xdstest.StartAuto(f.t, xdstest.AutoConfig{
 		Variant: variant, Node: xdstest.Node(name, key), Next: f.next,
-		Watch: func(e xdstest.AutoEvent) { stream = f.watch(name, key, stream, e) }, Nack: f.nack,
+		Watch: func(e xdstest.AutoEvent) { stream = f.watch(name, key, stream, e) },
+		Nack:  func(frame *xdstest.Frame) string { return f.nack(key, frame) },
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
@@ -123,9 +122,18 @@ func (f *Fleet) start(key string, sort int) (a *xdstest.Auto, name string) {
 	return a, name
 }
 
-// nack is what a client says of a response.
-func (f *Fleet) nack(frame *xdstest.Frame) string {
-	after := int(f.rejects.Load())
+// reject makes clients of a key reject clusters and listeners with serials above one; 0 ends that.
+func (f *Fleet) reject(key string, above int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rejects[key] = above
+}
+
+// nack is why a client rejects a response; empty if it does not.
+func (f *Fleet) nack(key string, frame *xdstest.Frame) string {
+	f.mu.Lock()
+	after := f.rejects[key]
+	f.mu.Unlock()
 	if after == 0 {
 		return ""
 	}

@@ -22,6 +22,7 @@ var (
 	soakSotW = flag.Bool("soak.sotw", false, "the origin speaks SotW")
 	soakTier = flag.Bool("soak.tier", true, "the nodes are one tier")
 	soakKept = flag.String("soak.store", "", "where the last known good state is kept: directory, redis or, if empty, nowhere")
+	soakRoll = flag.Bool("soak.rollouts", false, "keys have a rollout policy, and faults happen during rollouts")
 	soakSafe = flag.Bool("soak.guard", false, "nodes hold back mass removals")
 	soakAt   = flag.String("soak.commit", "", "the commit of the relay, for the report")
 	soakMode = flag.String("soak.redis", "one", "the Redis of the tier: one server, or a cluster of three masters with a replica each")
@@ -71,6 +72,14 @@ func TestSoak(t *testing.T) {
 	}
 	if cfg.Seed == 0 {
 		cfg.Seed = uint64(time.Now().Unix())
+	}
+	if cfg.Rollouts = *soakRoll; cfg.Rollouts {
+		cfg.Keys = 4
+		w := start(t, cfg)
+		for _, wrong := range w.RolloutsUnderFaults() {
+			t.Error(wrong)
+		}
+		return
 	}
 	report := run(t, cfg)
 	if *soakOut == "" {

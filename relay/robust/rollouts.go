@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/robust/origin"
 	"xdsrelay/relay/robust/record"
 	"xdsrelay/relay/xdstest"
 )
@@ -42,13 +43,14 @@ type rolloutCase struct {
 // exposed is what clients of a key have got of a revision: of content with higher serials than before.
 type exposed struct {
 	key   string
+	bad   bool // clients reject it
 	above int
 	since map[string]bool // clients that have got something of it
 	// replaced counts those of them whose streams have ended: others may take their place.
 	replaced int
 	// dropped are the streams that other nodes than faulty have ended.
 	dropped []string
-	faulty  string // the node whose process does not run; empty for none
+	faulty  []string // the nodes whose processes do not run, or have not run
 }
 
 // observe takes the next event.
@@ -63,7 +65,7 @@ func (x *exposed) observe(e *record.Event) {
 		if x.since[e.Client] {
 			x.replaced++
 		}
-		if !e.Own && e.Node != x.faulty {
+		if !e.Own && !slices.Contains(x.faulty, e.Node) {
 			x.dropped = append(x.dropped, fmt.Sprintf("%s at %s: %s", e.Client, e.Node, e.Why))
 		}
 	}
@@ -75,70 +77,101 @@ func (x *exposed) observe(e *record.Event) {
 func (w *World) Rollout(key string, c rolloutCase) (wrong []string) {
 	w.t.Helper()
 	before := w.origin.Snapshot()
-	x := &exposed{key: key, above: w.origin.Serial(), since: make(map[string]bool)}
-	state := "Stepping Bake"
-	if c.bad {
-		w.fleet.rejects.Store(int64(x.above))
-		state = "Held"
-	}
-	w.origin.Replace(key, func(typeURL, _ string, _ int) bool { return isStaged(typeURL) })
-	var is rolloutStatus
-	w.until("the rollout to be "+state, x, func() bool {
-		is = w.rollout(key)
-		return is.State == state
-	})
-	most := 1 // the scout, which has rejected it
-	if !c.bad {
-		w.until("all canaries to have the revision", x, func() bool { return len(x.since) >= is.Canaries })
-		most = is.Canaries
-	}
+	x := w.revise(key, c.bad)
+	is, most := w.released(x, []*exposed{x})
 	owner := w.nodes[slices.IndexFunc(w.nodes, func(n *Node) bool { return n.name == is.Node })]
 	f := faults[slices.IndexFunc(faults[:], func(f fault) bool { return f.name == c.fault })]
 	if f.area == processArea {
-		x.faulty = owner.name
+		x.faulty = []string{owner.name}
 	}
 	f.begin(w, owner)
 	w.wait(w.cfg.Lease+2*time.Second, x) // another node owns the key by then, where the owner is away
 	f.heal(w, owner)
 	w.wait(2*time.Second, x)
-	if n := len(x.since); n > most+x.replaced {
-		wrong = append(wrong, fmt.Sprintf("%d clients have got the revision, and %d may; %d of those have lost their streams", n, most, x.replaced))
-	}
-	for _, d := range x.dropped {
-		wrong = append(wrong, "a stream ended: "+d)
-	}
-	w.fleet.rejects.Store(0)
-	w.origin.Restore(before)
-	w.until("all clients to have what the control plane has", x, func() bool { return len(w.suite.Unconverged()) == 0 })
-	w.logf("%s, %s: %d of %d clients may have the revision, %d had it, %d of these lost their streams", c.fault, state, most, is.Affected, len(x.since), x.replaced)
+	wrong = x.wrong(most)
+	w.takeBack(before, x)
+	w.logf("%s, %s: %d of %d clients may have the revision, %d had it, %d of these lost their streams", c.fault, is.State, most, is.Affected, len(x.since), x.replaced)
 	return wrong
 }
 
+// revise makes the control plane change all clusters and listeners of a key. Clients reject them if they are
+// bad.
+func (w *World) revise(key string, bad bool) *exposed {
+	x := &exposed{key: key, bad: bad, above: w.origin.Serial(), since: make(map[string]bool)}
+	if bad {
+		w.fleet.reject(key, x.above)
+	}
+	w.origin.Replace(key, func(typeURL, _ string, _ int) bool { return isStaged(typeURL) })
+	return x
+}
+
+// released waits until all clients have the revision that may have it at first: the scout, which rejects it
+// if it is bad, or the canaries of the step. It returns how many may.
+func (w *World) released(x *exposed, all []*exposed) (is rolloutStatus, most int) {
+	w.t.Helper()
+	state, most := "Stepping Bake", 1
+	if x.bad {
+		state = "Held"
+	}
+	w.until("the rollout of "+x.key+" to be "+state, all, func() bool {
+		is = w.rollout(x.key)
+		return is.State == state
+	})
+	if !x.bad {
+		w.until("all canaries of "+x.key+" to have the revision", all, func() bool { return len(x.since) >= is.Canaries })
+		most = is.Canaries
+	}
+	return is, most
+}
+
+// wrong is what a tier did wrong, if so many clients may have the revision.
+func (x *exposed) wrong(most int) (wrong []string) {
+	if n := len(x.since); n > most+x.replaced {
+		wrong = append(wrong, fmt.Sprintf("%s: %d clients have got the revision, and %d may; %d of those have lost their streams", x.key, n, most, x.replaced))
+	}
+	for _, d := range x.dropped {
+		wrong = append(wrong, x.key+": a stream ended: "+d)
+	}
+	return wrong
+}
+
+// takeBack makes the control plane return to what it had, and waits until all clients have that.
+func (w *World) takeBack(before map[string]origin.Set, all ...*exposed) {
+	w.t.Helper()
+	for _, x := range all {
+		w.fleet.reject(x.key, 0)
+	}
+	w.origin.Restore(before)
+	w.until("all clients to have what the control plane has", all, func() bool { return len(w.suite.Unconverged()) == 0 })
+}
+
 // until waits for a condition.
-func (w *World) until(what string, x *exposed, is func() bool) {
+func (w *World) until(what string, all []*exposed, is func() bool) {
 	w.t.Helper()
 	until(w.t, what, func() bool {
-		w.exposes(x)
+		w.exposes(all...)
 		return is()
 	})
 }
 
 // wait lets time pass.
-func (w *World) wait(d time.Duration, x *exposed) {
+func (w *World) wait(d time.Duration, all ...*exposed) {
 	<-time.After(d)
-	w.exposes(x)
+	w.exposes(all...)
 }
 
 // exposes takes the events since the last time. The validators of recordings know no rollouts, so only what
 // clients have counts of what they find.
-func (w *World) exposes(x *exposed) {
+func (w *World) exposes(all ...*exposed) {
 	events := w.to.Take()
 	if err := w.file.Write(events); err != nil {
 		w.t.Errorf("%v", err)
 	}
 	for i := range events {
 		w.suite.Observe(&events[i])
-		x.observe(&events[i])
+		for _, x := range all {
+			x.observe(&events[i])
+		}
 	}
 }
 
