@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
@@ -41,8 +42,11 @@ func (n *Node) buildHeads() (err error) {
 	return err
 }
 
-// rewrites makes the owner of a key write the record of its rollouts again, too.
+// rewrites makes the owner of a key write the record of its rollouts and its last known good state again, too.
 func (n *Node) rewrites(key string) {
+	if n.keeper != nil && n.cfg.LastKnownGood.Store == config.StoreRedis {
+		n.keeper.Lost(key)
+	}
 	if c := n.control.Load(); c != nil { // not all of the node was made
 		c.Rewrite(key)
 	}

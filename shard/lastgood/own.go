@@ -84,6 +84,10 @@ func (k *Keeper) Own(g *cache.Group) (end func()) {
 	}
 }
 
+// Lost is called if the store may have lost what was written of a key: it is checked at once, and what is missing
+// is written. It does not block. Keys that this node does not own are ignored.
+func (k *Keeper) Lost(key string) { k.schedule.lost(key) }
+
 // finishTime bounds the last write.
 const finishTime = time.Second
 

@@ -82,6 +82,13 @@ func (p *plan) changed(now time.Time, delay time.Duration) {
 	}
 }
 
+// lost records that the store may have lost the records of the key. It is checked at once.
+func (p *plan) lost(now time.Time) {
+	if p.check.After(now) {
+		p.check = now
+	}
+}
+
 // begin returns the turn for which next was the time. pause is the time to the next check.
 func (p *plan) begin(now time.Time, pause time.Duration) turn {
 	t := turn{check: !now.Before(p.check), write: p.doing == due && !now.Before(p.write)}

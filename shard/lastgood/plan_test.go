@@ -57,6 +57,13 @@ func TestPlanTimes(t *testing.T) {
 			p.changed(at(12), delay)
 			p.over(at(13), delay, outcome{turn: turn, failed: true, pause: time.Minute})
 		}, plan{due, at(73), at(60)}},
+		{"a loss", func(p *plan) { p.lost(at(5)) }, plan{idle, time.Time{}, at(5)}},
+		{"a loss during a write", func(p *plan) {
+			p.changed(at(1), delay)
+			turn := p.begin(at(11), pause)
+			p.lost(at(12))
+			p.over(at(13), delay, outcome{turn: turn})
+		}, plan{idle, time.Time{}, at(12)}},
 		{"a check", func(p *plan) {
 			p.over(at(61), delay, outcome{turn: p.begin(at(60), pause)})
 		}, plan{due, at(71), at(120)}},

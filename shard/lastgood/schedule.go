@@ -24,6 +24,7 @@ type schedule struct {
 	mu lockorder.Mutex[lockorder.Leaf]
 	// Guarded by mu.
 	waiting timeline
+	keys    map[string]*owned
 	turns   int         // that run now
 	timer   *time.Timer // begins the next turn; nil before the first key
 	at      time.Time   // when the timer fires; zero if it does not
@@ -39,6 +40,10 @@ type running struct {
 func (s *schedule) add(o *owned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.keys == nil {
+		s.keys = make(map[string]*owned)
+	}
+	s.keys[o.key] = o
 	heap.Push(&s.waiting, o)
 	s.beginLocked()
 }
@@ -47,7 +52,23 @@ func (s *schedule) add(o *owned) {
 func (s *schedule) changed(o *owned) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.plan.changed(time.Now(), s.delay); o.place != nowhere {
+	o.plan.changed(time.Now(), s.delay)
+	s.movedLocked(o)
+}
+
+// lost records that the store may have lost the records of a key. It does not block.
+func (s *schedule) lost(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.keys[key]; o != nil {
+		o.plan.lost(time.Now())
+		s.movedLocked(o)
+	}
+}
+
+// movedLocked is called when the next turn of a key may begin at another time.
+func (s *schedule) movedLocked(o *owned) {
+	if o.place != nowhere {
 		heap.Fix(&s.waiting, o.place)
 		s.beginLocked()
 	}
@@ -57,6 +78,9 @@ func (s *schedule) changed(o *owned) {
 func (s *schedule) end(o *owned) {
 	s.mu.Lock()
 	o.plan.end()
+	if s.keys[o.key] == o {
+		delete(s.keys, o.key)
+	}
 	if o.place != nowhere {
 		heap.Remove(&s.waiting, o.place)
 		s.beginLocked()
