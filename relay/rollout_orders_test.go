@@ -43,7 +43,7 @@ func nextOwner(names ...string) string {
 // steadyPolicy is the policy "mine" with a final bake that outlives a change of owner.
 func steadyPolicy() *config.RolloutPolicy {
 	policy := quickPolicy()
-	policy.FinalBake = 5 * time.Minute
+	policy.FinalBake = 3 * time.Minute
 	return &policy
 }
 
@@ -55,7 +55,7 @@ func TestTierUndoAfterOwnerEnds(t *testing.T) {
 			w.origin.Set("demo", w.revision(revision)...)
 			<-time.After(time.Minute)
 			w.all("the revision "+revision, w.has(revision))
-			<-time.After(10 * time.Minute)
+			<-time.After(4 * time.Minute)
 			w.waits("Idle")
 		}
 		end()
