@@ -82,7 +82,7 @@ bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 	$(GO) test ./bench -run '^TestMeasureIdle$$' -count 1 -timeout 20m -v -args -idle.out results $(ARGS)
 
 # ARGS adds: -soak.store directory (or redis), -soak.guard, -soak.sotw, -soak.redis cluster, -soak.tier=false,
-# -soak.rollouts (faults during rollouts, with -soak.store redis).
+# -soak.rollouts (faults during rollouts, with -soak.store redis; it writes no report).
 soak: redis ## let faults happen to a tier of real processes for SOAK (30m), into bench/results
 	$(GO) $(TEST) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results -soak.commit "$$(git describe --always --dirty)" $(ARGS)
 

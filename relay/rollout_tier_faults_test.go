@@ -91,7 +91,7 @@ func TestTierWithdrawn(t *testing.T) {
 
 // TestTierCutOffCanaries: nodes whose clients have a revision are cut off from the owner of the key, or are
 // cut off from the others when another node becomes the owner. Their clients keep the revision, and no other
-// client gets it in their place. A node that has ended has none: then others get the revision.
+// client gets it in their place.
 func TestTierCutOffCanaries(t *testing.T) {
 	stalled := xdstest.Way{Stalled: true}
 	for name, fault := range map[string]func(w *orderedTier, others []string){
@@ -159,6 +159,42 @@ func TestTierCutOffCanaries(t *testing.T) {
 	}
 }
 
+// TestTierEndedCanaries: the only node with canaries ends, and its clients with it. Once it is no member of the tier
+// any more, another client gets the revision, so the rollout goes on.
+func TestTierEndedCanaries(t *testing.T) {
+	for how, killed := range endings {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy := quickPolicy()
+				policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Hour}}
+				w := orderTier(t, 3, &policy, "a", "b", "c")
+				owner, other := w.owner(), w.follower()
+				w.joins(other, "canary-0")
+				w.joins(other, "canary-1")
+				w.all("the first configuration", w.has("a"))
+				w.origin.Set("demo", w.revision("b")...)
+				<-time.After(time.Minute)
+				w.waits("Stepping Bake")
+				canaries := w.clients
+				w.clients, w.clientOf[other] = nil, nil
+				for i := range 4 {
+					w.joins(owner, fmt.Sprintf("late-%d", i))
+				}
+				for _, c := range canaries {
+					c.Close()
+				}
+				w.ends(other, killed)
+				<-time.After(time.Minute)
+				if n := w.count(w.has("b")); n == 0 || n == len(w.clients) {
+					t.Errorf("%d of %d clients have the revision, expected some", n, len(w.clients))
+				}
+				w.waits("Stepping Bake")
+				w.checkAll()
+			})
+		})
+	}
+}
+
 // TestTierOwnerAgain: a node that has decided about a revision of a key, and owns it again after another node
 // has, judges the next revision only by what clients do with that one.
 func TestTierOwnerAgain(t *testing.T) {
@@ -209,7 +245,7 @@ func allKilled(t *testing.T, flushed bool) {
 	if flushed {
 		<-time.After(5 * time.Minute)
 		w.redis.Flush()
-		<-time.After(5 * time.Second)
+		<-time.After(10 * time.Second)
 	}
 	for _, name := range w.names {
 		m := w.machines[name]

@@ -59,9 +59,14 @@ func (p *plan) next() round {
 		r.arrive = p.random.IntN(p.cfg.Keys)
 	}
 	r.moves = p.random.IntN(4) == 0
-	share := p.random.Float64()
-	r.dwell = time.Duration(float64(p.dwell) * share * share) // mostly short
+	r.dwell = upTo(p.random, p.dwell)
 	return r
+}
+
+// upTo draws a duration, mostly a short one.
+func upTo(random *rand.Rand, most time.Duration) time.Duration {
+	share := random.Float64()
+	return time.Duration(float64(most) * share * share)
 }
 
 // draw takes the next fault that is not of an area.

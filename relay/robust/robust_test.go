@@ -74,7 +74,10 @@ func TestSoak(t *testing.T) {
 		cfg.Seed = uint64(time.Now().Unix())
 	}
 	if cfg.Rollouts = *soakRoll; cfg.Rollouts {
-		cfg.Keys = 4
+		if !cfg.Tier || cfg.Store != "redis" {
+			t.Fatal("-soak.rollouts needs a tier, and -soak.store redis: without it, nodes that start have nothing with which to compare a revision")
+		}
+		cfg.Keys = 4 // each with enough clients for a step
 		w := start(t, cfg)
 		for _, wrong := range w.RolloutsUnderFaults() {
 			t.Error(wrong)

@@ -2,7 +2,6 @@ package robust
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -71,12 +70,6 @@ func drawStaged(p *plan) (r stagedRound) {
 	r.lasts = upTo(p.random, 20*time.Second)
 	r.moves = p.random.IntN(3) == 0
 	return r
-}
-
-// upTo draws a duration, mostly a short one.
-func upTo(random *rand.Rand, most time.Duration) time.Duration {
-	share := random.Float64()
-	return time.Duration(float64(most) * share * share)
 }
 
 // RolloutsUnderFaults goes through rounds for as long as the configuration requires, until something is wrong.

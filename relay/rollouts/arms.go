@@ -188,8 +188,7 @@ func (a *arms) quarantined() rollout.Roster {
 	return rollout.RosterOf(slices.Collect(maps.Keys(a.quarantine))...)
 }
 
-// counts are what a verdict is made of, from how the clients of both arms stand now. affected are those that
-// would see the candidate; it is needed if a canary of this node was sent nothing.
+// counts are what a verdict is made of, from how the clients of both arms stand now; see setUnaffected.
 func (a *arms) counts(all []standing, within time.Duration) (c rollout.Counts) {
 	type stand struct {
 		exposure         fanout.Exposure

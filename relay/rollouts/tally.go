@@ -24,8 +24,8 @@ type standing struct {
 	Client string        `json:"client,omitempty"`
 	Type   string        `json:"type_url,omitempty"`
 	Since  time.Time     `json:"since,omitzero"`
-	// Unaffected says that it was sent nothing and would see nothing of the candidate. Only other nodes
-	// say so.
+	// Unaffected says that it was sent nothing and would see nothing of the candidate: see
+	// setUnaffected.
 	Unaffected bool `json:"unaffected,omitempty"`
 }
 
