@@ -38,11 +38,13 @@ const (
 // PatienceHere is [Patience], or 10 s in virtual time, whose clock begins with the
 // year 2000 (see [testing/synctest]).
 func PatienceHere() time.Duration {
-	if time.Now().UTC().Year() == 2000 {
+	if isVirtualTime() {
 		return virtualPatience
 	}
 	return Patience
 }
+
+func isVirtualTime() bool { return time.Now().UTC().Year() == 2000 }
 
 // Eventually waits until cond holds and fails the test after [Patience], or 10 s
 // of virtual time. what completes the sentence "waited for …".

@@ -52,6 +52,7 @@ type breaker struct {
 	up       bool
 	since    time.Time
 	last     error            // error of the last call that Redis did not answer
+	logged   string           // while Redis is down: the problem that was logged; empty if there was none
 	rejected map[string]error // by name of the call: the error that Redis answered
 }
 
@@ -90,6 +91,9 @@ func (b *breaker) note(name string, err error) {
 	case isCallerCancelled(err):
 	case unreachable(err):
 		b.last = err
+		if d, denied := deniedBy(err, b.prefix); !b.up && denied && d.problem != b.logged {
+			b.logDownLocked() // Redis did not answer before, or gave another answer
+		}
 	case err != nil:
 		b.rejected[name] = err
 		if !was || !sameKind(before.Error(), err.Error()) {
@@ -113,11 +117,20 @@ func (b *breaker) onStateChange(_ string, _, to gobreaker.State) {
 	if up {
 		b.last = nil
 		b.logger.Info("Redis is back", events.Key, events.RedisBack)
-	} else if _, denied := deniedBy(b.last, b.prefix); denied {
-		b.logger.Warn("Redis rejects this node, which serves without it", append([]any{events.Key, events.RedisDenied}, b.attributes(b.last)...)...)
 	} else {
-		b.logger.Warn("Redis is unreachable; this node serves without it", append([]any{events.Key, events.RedisLost}, b.attributes(b.last)...)...)
+		b.logDownLocked()
 	}
+}
+
+// logDownLocked logs why Redis is down.
+func (b *breaker) logDownLocked() {
+	d, denied := deniedBy(b.last, b.prefix)
+	b.logged = d.problem
+	text, event := "Redis is unreachable; this node serves without it", events.RedisLost
+	if denied {
+		text, event = "Redis rejects this node, which serves without it", events.RedisDenied
+	}
+	b.logger.Warn(text, append([]any{events.Key, event}, b.attributes(b.last)...)...)
 }
 
 // attributes returns the attributes of a log line about an error.
