@@ -79,20 +79,34 @@ type Key struct {
 
 	policy      *Policy
 	first, last time.Time // changes since the last cut
+	// restored is when the key was restored while its revision was on its way or refused; zero if what the
+	// control plane sends has been cut since.
+	restored time.Time
 }
+
+const (
+	// For partsWait after a restart or another owner, what is pending may be a part of the revision of the record:
+	// clients return one by one, and each asks for one type after the other. While the control plane has not
+	// answered for all types, it may be that for answerWait.
+	partsWait  = 5 * time.Second
+	answerWait = 30 * time.Second
+)
 
 // New returns the state of a key that has a policy.
 func New(p *Policy) *Key { return &Key{policy: p} }
 
 // Restore returns the state of a key from a record. A revision that is on its way waits until the
 // caller cuts what the control plane sends now: if that is the same revision, its step begins again
-// with its canaries and a fresh bake.
+// with its canaries and a fresh bake. The control plane may send it in parts, so another one is not cut at once:
+// see [Key.IsSought].
 func Restore(r Record, p *Policy, now time.Time) *Key {
 	k := &Key{policy: p, Record: r, State: State{Phase: r.Reached}, first: now, last: now}
 	k.Run.Policy = p
 	switch k.Phase {
-	case Settling, Scouting, Stepping, Held:
+	case Settling:
 		k.Need = Quiet
+	case Scouting, Stepping, Held:
+		k.Need, k.restored = Quiet, now
 	case Proving:
 		k.Need = Bake
 		k.rebake(now)
@@ -131,10 +145,30 @@ func (k *Key) running() *Policy {
 	return k.policy
 }
 
+// IsSought reports whether the revision of the record is looked for in what is pending, after a restart or on
+// another node, and that is not over: until it is there, or the control plane had enough time to send it.
+func (k *Key) IsSought(v *View, now time.Time) bool {
+	_, sought := k.soughtUntil(v, now)
+	return sought
+}
+
+func (k *Key) soughtUntil(v *View, now time.Time) (until time.Time, sought bool) {
+	if k.restored.IsZero() || v.Same {
+		return time.Time{}, false
+	}
+	if until = k.restored.Add(partsWait); !v.Answered {
+		until = k.restored.Add(answerWait)
+	}
+	return until, now.Before(until)
+}
+
 // apply moves along the table and applies the effects on the record.
 func (k *Key) apply(e Event, now time.Time) Effect {
 	was := k.State
 	effect := k.step(e)
+	if k.Need != Quiet {
+		k.restored = time.Time{}
+	}
 	if e == Failed && k.Run.Policy.OnFail == HoldThere {
 		effect &^= Rollback | Undo
 	}

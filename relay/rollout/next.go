@@ -86,6 +86,9 @@ type Decision struct {
 type View struct {
 	// Answered says that each upstream stream of the key has answered for its gated types.
 	Answered bool
+	// Same says that what is pending is the revision on its way, or a refused one. It counts only after
+	// [Restore].
+	Same bool
 	// Grant is what [Budget.Take] says. Ask it where the need is [Tokens] and [Key.NeedsTokens].
 	Grant Grant
 	// Eligible is how many affected clients may be canaries, Quarantined how many could be if they were not
@@ -139,6 +142,9 @@ func (k *Key) nextCut(v *View, now time.Time) Decision {
 	at, latest := k.last.Add(s.Quiet), k.first.Add(s.Max)
 	if !v.Answered || at.After(latest) {
 		at = latest
+	}
+	if until, sought := k.soughtUntil(v, now); sought && at.Before(until) {
+		at = until
 	}
 	if now.Before(at) {
 		return Decision{Why: ForQuiet, At: at}

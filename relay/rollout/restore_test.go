@@ -28,6 +28,11 @@ func TestRestore(t *testing.T) {
 		r.now = r.now.Add(time.Hour)
 		r.Key, r.origin = Restore(saved, Preset(Standard), r.now), content
 		r.is(t, "Stepping Quiet", 100, 0)
+		if r.view.Same = content == 1; !r.view.Same {
+			r.sleep(4 * time.Second) // it may be a part
+			r.is(t, "Stepping Quiet", 100, 0)
+			r.sleep(time.Second)
+		}
 		r.sleep(time.Second)
 		switch content {
 		case 1:
@@ -44,6 +49,25 @@ func TestRestore(t *testing.T) {
 	k := Restore(Record{Reached: Proving, Frozen: Order{By: "ann"}, Run: Run{Step: 4}}, Preset(Standard), began)
 	if k.State != (State{Proving, Bake, Braked}) || k.Run.BakeEnds != began.Add(10*time.Minute) || k.Frozen.By != "ann" {
 		t.Errorf("%v until %v", k.State, k.Run.BakeEnds)
+	}
+}
+
+// TestRestoreByParts: until the control plane has answered for all types, what is pending may be a part of the
+// revision of the record, but not forever. A refused revision is not tried again in parts, either.
+func TestRestoreByParts(t *testing.T) {
+	for _, reached := range []Phase{Stepping, Held} {
+		r := newRig(Preset(Standard), 1000)
+		r.origin = 2 // a part
+		r.Key = Restore(Record{Reached: reached, Refused: []Digest{digestOf(1)}, Run: Run{Step: 1, Written: 2, Revision: digestOf(1), Canaries: RosterOf(1)}}, Preset(Standard), r.now)
+		r.view.Answered = false
+		r.sleep(29 * time.Second)
+		if r.Need != Quiet {
+			t.Errorf("%v: a part was cut: %v", reached, r.State)
+		}
+		r.sleep(2 * time.Second)
+		if r.Need == Quiet {
+			t.Errorf("%v: nothing was cut: %v", reached, r.State)
+		}
 	}
 }
 

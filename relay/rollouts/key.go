@@ -134,7 +134,7 @@ func (k *key) pendingChanged(now time.Time) {
 		if k.state.Newer || k.state.Phase == rollout.Held && k.state.Need != rollout.Quiet {
 			k.acknowledges(k.group.CutOverlay()) // it waits for the end of the one before, or is refused
 		}
-	case k.group.HasAnswered():
+	case k.group.HasAnswered() && !k.state.IsSought(&rollout.View{Answered: true}, now):
 		k.withdrawn(now)
 	}
 }
@@ -153,10 +153,12 @@ func (k *key) withdrawn(now time.Time) {
 // isDecided reports whether what is pending is the revision on its way, or one that is refused: nothing has
 // changed then, and a bake goes on.
 func (k *key) isDecided() bool {
-	switch {
-	case k.state.Need == rollout.Quiet:
-		return false
-	case k.state.IsUnderWay():
+	return k.state.Need != rollout.Quiet && k.isSame()
+}
+
+// isSame reports whether what is pending is the revision on its way, or a refused one.
+func (k *key) isSame() bool {
+	if k.state.IsUnderWay() {
 		return digestOf(k.group.CutOverlay()) == k.state.Run.Revision
 	}
 	return k.state.Phase == rollout.Held && k.state.IsRefused(digestOf(k.group.CutOverlay()))
@@ -224,6 +226,7 @@ func (k *key) isBack() bool {
 // view is what is known besides the state.
 func (k *key) view(now time.Time) rollout.View {
 	v := rollout.View{Answered: k.group.HasAnswered()}
+	v.Same = k.state.IsSought(&v, now) && k.isSame()
 	if k.state.IsJudged() && k.arms != nil && k.state.Run.Written > 0 {
 		k.count(now)
 		v.Present, v.Verdict = k.counts.Canary.Present, k.verdict
