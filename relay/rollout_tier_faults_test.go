@@ -180,10 +180,10 @@ func TestTierEndedCanaries(t *testing.T) {
 				for i := range 4 {
 					w.joins(owner, fmt.Sprintf("late-%d", i))
 				}
+				w.ends(other, killed) // before its clients: they would count as lost
 				for _, c := range canaries {
 					c.Close()
 				}
-				w.ends(other, killed)
 				<-time.After(time.Minute)
 				if n := w.count(w.has("b")); n == 0 || n == len(w.clients) {
 					t.Errorf("%d of %d clients have the revision, expected some", n, len(w.clients))

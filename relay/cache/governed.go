@@ -45,6 +45,13 @@ func (g *Group) Govern(by *Governor) (changes int) {
 	return changes
 }
 
+// IsGoverned reports whether a governor releases the changes of the key.
+func (g *Group) IsGoverned() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.governor != nil
+}
+
 // pendingChanged notifies the governor that the pending changes may be others.
 func (g *Group) pendingChanged() {
 	g.mu.Lock()

@@ -120,6 +120,13 @@ func Restore(r Record, p *Policy, now time.Time) *Key {
 	return k
 }
 
+// IsNew reports whether nothing was ever decided about the key, nothing is, and no brake is set.
+func (k *Key) IsNew() bool {
+	r := &k.Record
+	return k.State == State{} && r.Run.Revision.IsZero() && r.Stable.IsZero() && r.Good.IsZero() && len(r.Former)+len(r.Refused) == 0 &&
+		r.Lost.IsEmpty() && r.Frozen.IsZero() && r.Paused.IsZero() && r.Restarts == 0 && !k.Newer
+}
+
 // Saved returns the record, for [Restore].
 func (k *Key) Saved() Record {
 	r := k.Record

@@ -76,12 +76,14 @@ type Controller struct {
 	cfg   Config
 	inbox inbox
 
-	known sync.Map // of *cache.Group that have been attached
+	observed sync.Map // of *cache.Group that are observed
 
 	mu sync.Mutex
 	// Guarded by mu.
-	keys      map[*cache.Group]*key
+	rules     map[string]*rule         // that have a policy, by name
+	keys      map[*cache.Group]*key    // that do not rest
 	names     map[aggregation.Key]*key // the same ones
+	resting   map[*cache.Group]rest
 	budget    rollout.Budget
 	records   store
 	counts    counters
@@ -153,7 +155,7 @@ func (i *inbox) take() (changed, touched map[*cache.Group]bool, rewrite map[stri
 
 // New returns a controller with the records of an earlier process.
 func New(cfg Config, earlier Records) *Controller {
-	c := &Controller{cfg: cfg, keys: make(map[*cache.Group]*key), names: make(map[aggregation.Key]*key), inbox: inbox{wake: make(chan struct{}, 1)}, tier: newTierState()}
+	c := &Controller{cfg: cfg, rules: make(map[string]*rule), keys: make(map[*cache.Group]*key), names: make(map[aggregation.Key]*key), resting: make(map[*cache.Group]rest), inbox: inbox{wake: make(chan struct{}, 1)}, tier: newTierState()}
 	c.records.load(earlier)
 	c.budget = earlier.Budget
 	return c
@@ -162,39 +164,41 @@ func New(cfg Config, earlier Records) *Controller {
 // Attach is called when a client of a rule has joined a key, before it subscribes to anything. The first
 // one decides which policy the key has.
 func (c *Controller) Attach(g *cache.Group, rule string) {
-	if _, known := c.known.Load(g); known {
-		return
-	}
-	r := c.cfg.Rules(rule)
-	if r.Policy == nil {
+	if _, observed := c.observed.Load(g); observed || g.IsGoverned() || c.cfg.Rules(rule).Policy == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.attachLocked(g, rule, &r)
+	if r := c.ruleLocked(rule); r != nil {
+		c.attachLocked(g, r)
+	}
 }
 
 // attachLocked makes a policy release or observe the changes of a key that has none yet.
-func (c *Controller) attachLocked(g *cache.Group, rule string, r *Rule) {
+func (c *Controller) attachLocked(g *cache.Group, r *rule) {
+	_, rests := c.resting[g]
 	switch {
-	case c.keys[g] != nil || c.observing.keys[g] != nil:
+	case rests || c.keys[g] != nil || c.observing.keys[g] != nil:
 		return
-	case r.Policy.Mode == rollout.Observe:
-		c.observeLocked(g, rule, r)
-		c.known.Store(g, nil)
+	case r.policy.Mode == rollout.Observe:
+		c.observeLocked(g, r)
+		c.observed.Store(g, nil)
 		return
-	case !r.Policy.Mode.Holds():
+	case !r.policy.Mode.Holds():
 		return
 	}
 	if ended := c.names[g.Key]; ended != nil {
 		c.detach(ended) // its record is that of the new one
 	}
-	k := c.newKey(g, rule, r)
+	k := c.newKey(g, r)
 	if c.keys[g], c.names[g.Key] = k, k; c.cfg.Tier != nil {
 		c.joinLocked(k)
 	}
-	c.known.Store(g, nil)
-	g.Govern(k.governor())
+	g.Govern(r.governor)
+	if k.restsAtOnce() {
+		c.restLocked(k)
+		return
+	}
 	c.inbox.touch(g)
 }
 
@@ -203,29 +207,31 @@ func (c *Controller) attachLocked(g *cache.Group, rule string, r *Rule) {
 func (c *Controller) RulesChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	clear(c.rules)
 	for g, o := range maps.Clone(c.observing.keys) {
-		switch r := c.cfg.Rules(o.rule); {
-		case r.Policy == nil:
+		switch r := c.ruleLocked(o.rule.name); {
+		case r == nil:
 			c.unobserveLocked(o)
-		case r.Policy.Mode != rollout.Observe:
+		case r.policy.Mode != rollout.Observe:
 			c.unobserveLocked(o)
-			c.attachLocked(g, o.rule, &r)
+			c.attachLocked(g, r)
 		default:
-			o.setRule(&r)
+			o.setRule(r)
 		}
 	}
+	c.wakeAllLocked()
 	for g, k := range maps.Clone(c.keys) {
-		r := c.cfg.Rules(k.rule)
+		r := c.ruleLocked(k.rule.name)
 		switch {
-		case r.Policy == nil || !r.Policy.Mode.Holds():
+		case r == nil || !r.policy.Mode.Holds():
 			c.detach(k)
 			g.Govern(nil)
-			if r.Policy != nil {
-				c.attachLocked(g, k.rule, &r)
+			if r != nil {
+				c.attachLocked(g, r)
 			}
 		default:
-			k.setRule(&r)
-			g.Govern(k.governor())
+			k.setRule(r)
+			g.Govern(r.governor)
 			c.inbox.change(g)
 		}
 	}
@@ -242,7 +248,6 @@ func (c *Controller) detach(k *key) {
 	c.unsaved = true
 	delete(c.keys, k.group)
 	delete(c.names, k.group.Key)
-	c.known.Delete(k.group)
 }
 
 const (
@@ -287,13 +292,20 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// sweep forgets the keys that have ended.
+// sweep forgets the keys that have ended, and lets others rest.
 func (c *Controller) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for g, k := range c.keys {
 		if c.cfg.Group(g.Key) != g {
 			c.detach(k)
+		} else if k.mayRest() {
+			c.restLocked(k)
+		}
+	}
+	for g := range c.resting {
+		if c.cfg.Group(g.Key) != g {
+			delete(c.resting, g)
 		}
 	}
 	c.sweepObserved()
@@ -306,12 +318,15 @@ func (c *Controller) turn(now time.Time) (next time.Time) {
 	defer c.mu.Unlock()
 	changed, touched, rewrite := c.inbox.take()
 	for name := range rewrite {
-		if k := c.names[aggregation.Key(name)]; k != nil && k.role == Deciding {
+		if k := c.keyNamed(name); k != nil && k.role == Deciding {
 			k.edits++
 		}
 	}
 	for g := range changed {
-		if k := c.keys[g]; k != nil {
+		if _, rests := c.resting[g]; rests && !g.HasPending() {
+			continue
+		}
+		if k := c.wakeLocked(g); k != nil {
 			k.pendingChanged(now)
 		}
 		touched = with(touched, g)

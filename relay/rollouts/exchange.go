@@ -153,6 +153,7 @@ func (c *Controller) outgoing(now time.Time) map[string]*Exchange {
 		}
 		return all[node]
 	}
+	c.wakeFollowedLocked(followers)
 	for _, k := range c.keys {
 		switch k.role {
 		case Deciding:

@@ -1,10 +1,8 @@
 package rollouts
 
 import (
-	"maps"
 	"time"
 
-	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/rollout"
 )
@@ -17,10 +15,7 @@ const maxActs = 32
 type key struct {
 	c     *Controller
 	group *cache.Group
-	rule  string
-	types map[string]bool // by URL, of the policy for the next revision
-
-	traits func(*fanout.Affected) Traits
+	rule  *rule
 
 	state   *rollout.Key
 	salt    string
@@ -68,13 +63,13 @@ const (
 	byOrder
 )
 
-func (c *Controller) newKey(g *cache.Group, rule string, r *Rule) *key {
-	k := &key{c: c, group: g, rule: rule, salt: newSalt()}
+func (c *Controller) newKey(g *cache.Group, r *rule) *key {
+	k := &key{c: c, group: g, salt: newSalt()}
 	now := time.Now()
 	if earlier, has := c.records.all.Get(g.Key); has && c.cfg.Tier == nil {
-		k.salt, k.history, k.state = earlier.Salt, earlier.History, rollout.Restore(earlier.unproven(), r.Policy, now)
+		k.salt, k.history, k.state = earlier.Salt, earlier.History, rollout.Restore(earlier.unproven(), r.policy, now)
 	} else {
-		k.state = rollout.New(r.Policy)
+		k.state = rollout.New(r.policy)
 	}
 	k.setRule(r)
 	k.running = k.state.IsJudged()
@@ -95,16 +90,9 @@ func isFrozen(g *cache.Group) bool {
 
 func (k *key) name() string { return string(k.group.Key) }
 
-func (k *key) setRule(r *Rule) {
-	k.types, k.traits = make(map[string]bool), r.Traits
-	for _, name := range r.Policy.Types {
-		k.types[rollout.URLOf(name)] = true
-	}
-	k.state.SetPolicy(r.Policy)
-}
-
-func (k *key) governor() *cache.Governor {
-	return &cache.Governor{Types: maps.Clone(k.types), Wait: waitOf(k.state.Policy()), Changed: k.c.inbox.change}
+func (k *key) setRule(r *rule) {
+	k.rule = r
+	k.state.SetPolicy(r.policy)
 }
 
 func (k *key) newArms() *arms {

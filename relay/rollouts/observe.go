@@ -17,10 +17,9 @@ import (
 
 // observation is the rollout of a key that is only observed. Controller.mu guards it.
 type observation struct {
-	c      *Controller
-	group  *cache.Group
-	rule   string
-	traits func(*fanout.Affected) Traits
+	c     *Controller
+	group *cache.Group
+	rule  *rule
 
 	state     *rollout.Key
 	salt      string // stays: what clients did before a revision is known by their hashes
@@ -68,9 +67,9 @@ func (i *inbox) takeObserved() (changed map[*cache.Group]time.Time) {
 }
 
 // observeLocked begins to observe a key.
-func (c *Controller) observeLocked(g *cache.Group, rule string, r *Rule) {
+func (c *Controller) observeLocked(g *cache.Group, r *rule) {
 	now := time.Now()
-	o := &observation{c: c, group: g, rule: rule, state: rollout.New(r.Policy), salt: newSalt(), changedAt: now}
+	o := &observation{c: c, group: g, state: rollout.New(r.policy), salt: newSalt(), changedAt: now}
 	o.sightings = newSightings(hashFor(o.salt, string(g.Key)), now, func() { c.inbox.touch(g) })
 	if c.observing.keys == nil {
 		c.observing.keys = make(map[*cache.Group]*observation)
@@ -81,14 +80,10 @@ func (c *Controller) observeLocked(g *cache.Group, rule string, r *Rule) {
 }
 
 // setRule makes a policy observe the revisions from the next one on.
-func (o *observation) setRule(r *Rule) {
-	o.traits = r.Traits
-	o.state.SetPolicy(r.Policy)
-	types := make(map[string]bool)
-	for _, name := range r.Policy.Types {
-		types[rollout.URLOf(name)] = true
-	}
-	o.group.Observe(&cache.Observer{Types: types, Changed: o.c.inbox.changeAt})
+func (o *observation) setRule(r *rule) {
+	o.rule = r
+	o.state.SetPolicy(r.policy)
+	o.group.Observe(&cache.Observer{Types: r.types, Changed: o.c.inbox.changeAt})
 }
 
 // unobserveLocked ends the observation of a key.
@@ -97,7 +92,7 @@ func (c *Controller) unobserveLocked(o *observation) {
 	o.group.Observe(nil)
 	c.cfg.Clients.Observe(o.group, "", nil, time.Time{}, nil)
 	delete(c.observing.keys, o.group)
-	c.known.Delete(o.group)
+	c.observed.Delete(o.group)
 }
 
 // observationNamed returns the observation of a key; nil without one.
@@ -202,7 +197,7 @@ func (o *observation) peopleOf() (p people) {
 	if o.overlay == nil {
 		return p
 	}
-	for _, one := range personsOf(o.c.cfg.Clients.Concerned(o.group, o.overlay), o.sightings.hash, o.traits) {
+	for _, one := range personsOf(o.c.cfg.Clients.Concerned(o.group, o.overlay), o.sightings.hash, o.rule.traits) {
 		p.add(one, &o.state.Lost)
 	}
 	p.sort()

@@ -121,6 +121,7 @@ func (c *Controller) SetFrozen(by, reason string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
+	c.wakeAllLocked()
 	for g, k := range c.keys {
 		if k.role == Deciding && k.setFrozen(by, reason, now) {
 			c.inbox.change(g)

@@ -87,7 +87,7 @@ func (k *key) peopleOf() (p people) {
 
 // peopleHere returns the clients of this node that would see a candidate, each once.
 func (k *key) peopleHere(candidate *cache.Candidate, hash func(fanout.Canary) rollout.Hash) []Person {
-	return personsOf(k.c.cfg.Clients.Affected(k.group, candidate), hash, k.traits)
+	return personsOf(k.c.cfg.Clients.Affected(k.group, candidate), hash, k.rule.traits)
 }
 
 // affectedHere returns which clients of this node would see something of a candidate.

@@ -72,7 +72,7 @@ func (c *Controller) Budget() (s BudgetStatus, governs bool) {
 			s.Failures++
 		}
 	}
-	return s, len(c.keys)+len(c.observing.keys) > 0
+	return s, len(c.keys)+len(c.resting)+len(c.observing.keys) > 0
 }
 
 // schedule are the steps of a policy: the scouts, those of the policy unless the key is small, and all.

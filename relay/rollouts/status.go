@@ -127,6 +127,9 @@ func (c *Controller) All() (all []Status) {
 	for _, k := range c.keys {
 		all = append(all, k.status(now))
 	}
+	for g, r := range c.resting {
+		all = append(all, c.rested(g, r).status(now))
+	}
 	for _, o := range c.observing.keys {
 		all = append(all, o.status(now))
 	}
@@ -136,21 +139,22 @@ func (c *Controller) All() (all []Status) {
 // IsUnproven reports whether clients of a key have content of a type that has not passed its final bake, so
 // that it must not become last known good.
 func (c *Controller) IsUnproven(g *cache.Group, t *resource.Type) bool {
-	if _, known := c.known.Load(g); !known {
+	if !g.IsGoverned() {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.keys[g]
-	return k != nil && k.types[t.URL] && k.isUnproven()
+	return k != nil && k.rule.types[t.URL] && k.isUnproven()
 }
 
+// keyNamed returns a key, which no longer rests; nil if it has no policy, or no clients.
 func (c *Controller) keyNamed(name string) *key {
 	g := c.cfg.Group(aggregation.Key(name))
 	if g == nil {
 		return nil
 	}
-	return c.keys[g]
+	return c.wakeLocked(g)
 }
 
 // troubleBefore is that of the revision in an earlier process.

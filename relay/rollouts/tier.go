@@ -146,14 +146,14 @@ func (c *Controller) Own(g *cache.Group) (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tier.owned[g] = true
-	if k := c.keys[g]; k != nil {
+	if k := c.wakeLocked(g); k != nil {
 		k.becomes(owned)
 	}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.tier.owned, g)
-		if k := c.keys[g]; k != nil {
+		if k := c.wakeLocked(g); k != nil {
 			k.becomes(left)
 		}
 	}
@@ -364,7 +364,7 @@ func (k *key) watch(now time.Time) {
 
 func (k *key) governedTables() (all []*cache.Table) {
 	for _, t := range k.group.Tables() {
-		if k.types[t.Type.URL] {
+		if k.rule.types[t.Type.URL] {
 			all = append(all, t)
 		}
 	}

@@ -43,9 +43,14 @@ type Change struct {
 	Stable *resource.Resource // what clients see of the stream; nil: none
 }
 
-// Gate has the pending changes of one stream and type. The zero value has none. One goroutine changes it at
-// a time, while no other one reads it.
+// Gate has the pending changes of one stream and type. The zero value has none, and takes little memory until
+// something is pending. One goroutine changes it at a time, while no other one reads it.
 type Gate struct {
+	held *held // nil: nothing was ever pending or undone
+}
+
+// held is what a gate holds back.
+type held struct {
 	pending map[string]Change
 	// refused is what was undone, by name: digests as [Digest] returns them.
 	refused map[string]resource.Digest
@@ -56,30 +61,48 @@ type Gate struct {
 	edits  uint64
 }
 
+// none is what a gate holds back of which nothing was ever pending. It is never changed.
+var none held
+
+func (g *Gate) has() *held {
+	if g.held == nil {
+		return &none
+	}
+	return g.held
+}
+
+func (g *Gate) changes() *held {
+	if g.held == nil {
+		g.held = new(held)
+	}
+	return g.held
+}
+
 // Len returns the number of pending names.
-func (g *Gate) Len() int { return len(g.pending) }
+func (g *Gate) Len() int { return len(g.has().pending) }
 
 // Bytes estimates the memory of what is pending.
-func (g *Gate) Bytes() int64 { return g.bytes }
+func (g *Gate) Bytes() int64 { return g.has().bytes }
 
 // Edits counts the changes of what is pending.
-func (g *Gate) Edits() uint64 { return g.edits }
+func (g *Gate) Edits() uint64 { return g.has().edits }
 
 // Digest identifies all that is pending.
-func (g *Gate) Digest() resource.Digest { return g.digest }
+func (g *Gate) Digest() resource.Digest { return g.has().digest }
 
 // Get returns the pending change of a name.
 func (g *Gate) Get(name string) (c Change, pending bool) {
-	c, pending = g.pending[name]
+	c, pending = g.has().pending[name]
 	return c, pending
 }
 
 // All iterates over the pending changes, in no order. Changes may end meanwhile.
-func (g *Gate) All() iter.Seq2[string, Change] { return maps.All(g.pending) }
+func (g *Gate) All() iter.Seq2[string, Change] { return maps.All(g.has().pending) }
 
 // Sent returns the number of resources that were sent, and the digest of them, from those of stable.
 func (g *Gate) Sent(live int, digest resource.Digest) (int, resource.Digest) {
-	return live + g.live, digest.Add(g.digest)
+	h := g.has()
+	return live + h.live, digest.Add(h.digest)
 }
 
 // Hold records what the control plane has sent for a name, nil for none, where clients see stable.
@@ -88,34 +111,35 @@ func (g *Gate) Hold(name string, sent, stable *resource.Resource) {
 		g.End(name)
 		return
 	}
-	if was, pending := g.pending[name]; pending {
-		g.count(name, was, -1)
+	h := g.changes()
+	if was, pending := h.pending[name]; pending {
+		h.count(name, was, -1)
 		if same(was.Sent, sent) && same(was.Stable, stable) {
-			g.edits-- // another version of the same content
+			h.edits-- // another version of the same content
 		}
 	}
-	g.edits++
-	if g.pending == nil {
-		g.pending = make(map[string]Change)
+	h.edits++
+	if h.pending == nil {
+		h.pending = make(map[string]Change)
 	}
 	c := Change{sent, stable}
-	g.pending[name] = c
-	g.count(name, c, 1)
+	h.pending[name] = c
+	h.count(name, c, 1)
 }
 
 // End ends the pending change of a name: clients see what the control plane has sent, or nobody asks
 // for it any more.
 func (g *Gate) End(name string) {
-	if c, pending := g.pending[name]; pending {
-		delete(g.pending, name)
-		g.count(name, c, -1)
-		g.edits++
+	if c, pending := g.Get(name); pending {
+		delete(g.held.pending, name)
+		g.held.count(name, c, -1)
+		g.held.edits++
 	}
 }
 
 // Rebase records that clients see something else of a name.
 func (g *Gate) Rebase(name string, stable *resource.Resource) {
-	if c, pending := g.pending[name]; pending {
+	if c, pending := g.Get(name); pending {
 		g.Hold(name, c.Sent, stable)
 	}
 }
@@ -130,20 +154,21 @@ func Digest(r *resource.Resource) (d resource.Digest) {
 
 // Refuse records that what the control plane has sent for a name was undone.
 func (g *Gate) Refuse(name string, sent resource.Digest) {
-	if g.refused == nil {
-		g.refused = make(map[string]resource.Digest)
+	h := g.changes()
+	if h.refused == nil {
+		h.refused = make(map[string]resource.Digest)
 	}
-	g.refused[name] = sent
+	h.refused[name] = sent
 }
 
 // Refused iterates over what was undone.
-func (g *Gate) Refused() iter.Seq2[string, resource.Digest] { return maps.All(g.refused) }
+func (g *Gate) Refused() iter.Seq2[string, resource.Digest] { return maps.All(g.has().refused) }
 
 // Differs reports whether the control plane has sent something else instead of what was undone: for
 // any of the names that it still has to answer for, as known says.
 func (g *Gate) Differs(known func(name string) bool) bool {
-	for name, sent := range g.refused {
-		if c, pending := g.pending[name]; (!pending || Digest(c.Sent) != sent) && known(name) {
+	for name, sent := range g.has().refused {
+		if c, pending := g.Get(name); (!pending || Digest(c.Sent) != sent) && known(name) {
 			return true
 		}
 	}
@@ -157,36 +182,37 @@ func same(a, b *resource.Resource) bool {
 // changeSize is the memory of a pending change besides its resource and the name.
 const changeSize = 80
 
-func (g *Gate) count(name string, c Change, sign int) {
+func (h *held) count(name string, c Change, sign int) {
 	in, out := c.Sent, c.Stable
 	if sign < 0 {
 		in, out = out, in
 	}
 	if in != nil {
-		g.live, g.digest = g.live+1, g.digest.Add(in.Member())
+		h.live, h.digest = h.live+1, h.digest.Add(in.Member())
 	}
 	if out != nil {
-		g.live, g.digest = g.live-1, g.digest.Sub(out.Member())
+		h.live, h.digest = h.live-1, h.digest.Sub(out.Member())
 	}
 	n := int64(changeSize + len(name))
 	if c.Sent != nil {
 		n += int64(c.Sent.Size())
 	}
-	g.bytes += int64(sign) * n
+	h.bytes += int64(sign) * n
 }
 
 // Check recomputes from scratch what the gate maintains incrementally. It returns a sentence for each
 // difference.
 func (g *Gate) Check() (wrong []string) {
-	var now Gate
-	for name, c := range g.pending {
+	var now held
+	h := g.has()
+	for name, c := range h.pending {
 		if same(c.Sent, c.Stable) {
 			wrong = append(wrong, fmt.Sprintf("the pending change of %q changes nothing", name))
 		}
 		now.count(name, c, 1)
 	}
-	if now.live != g.live || now.digest != g.digest || now.bytes != g.bytes {
-		wrong = append(wrong, fmt.Sprintf("pending: %d resources, %s, %d bytes; recomputed: %d, %s, %d", g.live, g.digest.Hex(), g.bytes, now.live, now.digest.Hex(), now.bytes))
+	if now.live != h.live || now.digest != h.digest || now.bytes != h.bytes {
+		wrong = append(wrong, fmt.Sprintf("pending: %d resources, %s, %d bytes; recomputed: %d, %s, %d", h.live, h.digest.Hex(), h.bytes, now.live, now.digest.Hex(), now.bytes))
 	}
 	return wrong
 }

@@ -170,12 +170,12 @@ func sum(all []*resource.Resource) (d resource.Digest) {
 func TestCheck(t *testing.T) {
 	var g Gate
 	g.Hold("x", res("x", "1"), nil)
-	g.live++
+	g.held.live++
 	if got := g.Check(); len(got) != 1 {
 		t.Errorf("%q", got)
 	}
-	g.live--
-	g.pending["x"] = Change{Sent: res("x", "1"), Stable: res("x", "1")}
+	g.held.live--
+	g.held.pending["x"] = Change{Sent: res("x", "1"), Stable: res("x", "1")}
 	if got := g.Check(); !slices.ContainsFunc(got, func(w string) bool { return w == fmt.Sprintf("the pending change of %q changes nothing", "x") }) {
 		t.Errorf("%q", got)
 	}
