@@ -191,6 +191,7 @@ func (c *Controller) attachLocked(g *cache.Group, r *rule) {
 		c.detach(ended) // its record is that of the new one
 	}
 	k := c.newKey(g, r)
+	k.followsOrders(time.Now())
 	if c.keys[g], c.names[g.Key] = k, k; c.cfg.Tier != nil {
 		c.joinLocked(k)
 	}

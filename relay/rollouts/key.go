@@ -73,13 +73,16 @@ func (c *Controller) newKey(g *cache.Group, r *rule) *key {
 	}
 	k.setRule(r)
 	k.running = k.state.IsJudged()
-	// The orders of the cache count. The record may be older.
-	if isFrozen(g) {
+	return k
+}
+
+// followsOrders makes a key that begins follow the orders of the cache. The record may be older.
+func (k *key) followsOrders(now time.Time) {
+	if isFrozen(k.group) {
 		k.state.Stop(rollout.Frozen, now)
 	} else {
 		k.state.Release(rollout.Frozen, now)
 	}
-	return k
 }
 
 // isFrozen reports whether an order holds back what the control plane of a key sends.
