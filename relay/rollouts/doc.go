@@ -13,6 +13,7 @@
 // the inbox are taken while the lock of a stream or a table is held, and are held for a few instructions.
 //
 //   - controller.go: the goroutine, and which keys have rollouts.
+//   - rest.go: keys without a rollout, of which little is kept.
 //   - key.go: the state and the acts of one key.
 //   - effects.go: what the cache does for an act.
 //   - arms.go, tally.go: who is a canary, and what becomes of canaries, also on other nodes.
