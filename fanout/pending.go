@@ -47,6 +47,9 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		q.Basis = h.Basis(q.Since, s.srv.timeOf(s.since))
 	}
 	q.OmitAssumed = ts.claimsAssumed()
+	if ts.hasClaims() {
+		q.Keep = ts.table.Kept(ts.claims.held)
+	}
 	switch next.Act {
 	case conversation.AskNotes:
 		return s.notesLocked(ts, h, now)

@@ -79,8 +79,10 @@ func (n *Node) headWait() time.Duration {
 	return n.cfg.Tier.NewerStateTimeout
 }
 
-// slept puts all keys in doubt after a time in which the process did not run.
+// slept puts all keys in doubt after a time in which the process did not run. That it could not connect
+// before does not show that the control plane cannot be reached now, so it tries again first.
 func (n *Node) slept(began time.Time) {
+	n.Reconnect()
 	n.cache.Slept(began)
 	if n.heads != nil {
 		n.heads.Reread()

@@ -212,6 +212,7 @@ func (o *origins) controlPlanes() iter.Seq[*upstream.ControlPlane] {
 // reconnect is Reconnect, or with dry only the number.
 func (n *Node) reconnect(dry bool) (controlPlanes int) {
 	if !dry {
+		defer func() { n.log.Info("reconnecting on request", "control_planes", controlPlanes) }()
 		return n.Reconnect()
 	}
 	for range n.origins.controlPlanes() {
@@ -227,7 +228,6 @@ func (n *Node) Reconnect() (controlPlanes int) {
 		cp.Reconnect()
 		controlPlanes++
 	}
-	n.log.Info("reconnecting on request", "control_planes", controlPlanes)
 	return controlPlanes
 }
 

@@ -201,6 +201,29 @@ func (t *Table) leaveOpen() {
 	t.group.guardFrom(time.Now().Add(childPause))
 }
 
+// Kept returns those of the names that a client claims which it keeps although the control plane does not have
+// them, because their parents are held back. They may have been removed since [Table.Reconcile], and are judged
+// by [Table.Gone].
+func (t *Table) Kept(claims []resource.Held) *Names {
+	if !t.group.cache.guards() {
+		return nil
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var names []string
+	kept := children{table: t}
+	for _, c := range claims {
+		name := resource.Canonical(c.Name)
+		if e := t.store.Get(name); e != nil && e.Res == nil && kept.mayHaveLocked(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		t.leaveOpen()
+	}
+	return NewNames(names)
+}
+
 // judgeOpenLocked wakes the clients whose claims were left open.
 func (t *Table) judgeOpenLocked(woken map[*Subscription]struct{}) {
 	if !t.leftOpen.Swap(false) {

@@ -545,6 +545,35 @@ func TestClaimsOfChildren(t *testing.T) {
 	}
 }
 
+// TestKept: the same where the control plane says that endpoints do not exist after claims of them were compared:
+// no change removes them, until the clusters go.
+func TestKept(t *testing.T) {
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		w.client(clusters, true)
+		w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"), withEndpoints("d"))
+		w.remove(clusters, "a", "b", "c")
+		c := w.client(endpoints, false, "a", "d", "new")
+		sent, rest := c.reconcile(t, claims("a", "1", "d", "1"))
+		if len(sent) > 0 || len(rest) != 2 {
+			t.Fatalf("sent %q, and %v are open", sent, rest)
+		}
+		w.remove(endpoints, "a", "d", "new")
+		w.answer(endpoints)
+		kept := c.table.Kept(rest)
+		equal(t, "sent", said(c.ask(t, Query{Keep: kept})), []string{"-d", "-new"})
+		w.nap()
+		pass(guarding.RemovalHold)
+		if !w.woke()[c.w.sub] {
+			t.Fatal("nobody judges again what was kept")
+		}
+		if kept = c.table.Kept(rest); kept != nil {
+			t.Errorf("%v are still kept", kept.List)
+		}
+		gone, _, _ := c.table.Gone(&c.w, nil, rest)
+		equal(t, "sent after that", said(c.ask(t, Query{Force: gone})), []string{"-a", "-d"})
+	})
+}
+
 // TestClaimsOfUnknownClusters: while removals of listeners are held back, a returning client keeps
 // a cluster that its node has never received, and so its endpoints, even if the node had those and
 // they were removed. Both are removed with the listeners (K16).

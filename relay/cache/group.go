@@ -168,11 +168,25 @@ func (g *Group) resumeLocked() {
 // resumeLocked, and answers that may not arrive soon.
 func (g *Group) release(by int) { g.endWaits(by, (*Table).releaseLocked) }
 
-// unholdAll ends the hold of resumeLocked on all streams because its time has passed.
+// unholdAll ends the hold of resumeLocked on all streams because its time has passed, and all waits for those
+// that have been down since before the process slept.
 func (g *Group) unholdAll() {
 	for by := range g.streams {
-		g.endWaits(by, (*Table).unholdLocked)
+		end := (*Table).unholdLocked
+		if g.isDownUnchanged(by) {
+			end = (*Table).releaseLocked
+		}
+		g.endWaits(by, end)
 	}
+}
+
+// isDownUnchanged reports whether a stream has been down since before the process slept, and other nodes have
+// been asked.
+func (g *Group) isDownUnchanged(stream int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := &g.streams[stream].link
+	return l.IsDown() && !l.IsCutOff() && !l.Others.Awaited()
 }
 
 func (g *Group) endWaits(by int, end func(*Table, int, map[*Subscription]struct{})) {

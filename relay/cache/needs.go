@@ -99,11 +99,18 @@ func (f *Feed) ComparesSince() time.Time {
 	return f.group.streams[f.stream].link.Others.AwaitedSince
 }
 
-// Compared records that other nodes have nothing newer, as far as they can be asked.
+// Compared records that other nodes have nothing newer, as far as they can be asked. Clients still wait for a
+// control plane that could not be reached before the process slept: for no longer than [Config.Hold].
 func (f *Feed) Compared() {
-	if f.setCompares(time.Time{}) && f.group.unreachable(1<<f.stream) {
+	if f.setCompares(time.Time{}) && f.group.isCutOff(f.stream) {
 		f.group.release(f.stream)
 	}
+}
+
+func (g *Group) isCutOff(stream int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.streams[stream].link.IsCutOff()
 }
 
 // setCompares sets [Feed.ComparesSince], and reports whether clients waited before.

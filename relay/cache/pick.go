@@ -122,7 +122,7 @@ func (p *picker) shownOf(e *table.Entry) *resource.Resource {
 func (p *picker) mustRemove(e *table.Entry) bool {
 	since := p.query.Since
 	there, gen := p.look(e)
-	if p.query.KeepRemoved || there || e.Denied || p.void(e) || p.query.OmitAssumed && p.table.isAssumedLocked(e.Name) {
+	if p.query.KeepRemoved || there || e.Denied || p.void(e) || p.query.OmitAssumed && p.table.isAssumedLocked(e.Name) || p.query.Keep.Has(e.Name) {
 		return false
 	}
 	return gen > since.Removed || gen > since.Gen && (p.table.missesLocked(p.sub, e) || p.query.View.replaces(e.Name) && p.sub.meansLocked(e))

@@ -29,7 +29,9 @@ type Query struct {
 	// OmitAssumed omits names that count as absent by the silence of the control plane alone, so that
 	// they are not held back either.
 	OmitAssumed bool
-	Reader      Reader
+	// Keep are names whose removal is not reported: see [Table.Kept].
+	Keep   *Names
+	Reader Reader
 	// At is the moment for which TTLs are computed; zero: now.
 	At time.Time
 	// View replaces some names of the table; nil for most clients.
@@ -110,21 +112,21 @@ func (r Reader) takesTTLs() bool { return r != PlainClient }
 
 // QueryKey identifies queries with the same answer, for one subscription in one state and one limit.
 type QueryKey struct {
-	since                  Position
-	force, refresh, except resource.Digest
-	view                   uint64
-	at                     int64 // in nanoseconds; 0: now
-	basis                  Basis
-	scope                  Scope
-	reader                 Reader
-	keepRemoved            bool
-	omitAssumed            bool
+	since                        Position
+	force, refresh, except, keep resource.Digest
+	view                         uint64
+	at                           int64 // in nanoseconds; 0: now
+	basis                        Basis
+	scope                        Scope
+	reader                       Reader
+	keepRemoved                  bool
+	omitAssumed                  bool
 }
 
 // Key returns the key of q.
 func (q *Query) Key() QueryKey {
 	k := QueryKey{
-		since: q.Since, force: q.Force.digest(), refresh: q.Refresh.digest(), except: q.Except.digest(), view: q.View.ID(),
+		since: q.Since, force: q.Force.digest(), refresh: q.Refresh.digest(), except: q.Except.digest(), keep: q.Keep.digest(), view: q.View.ID(),
 		basis: q.Basis, scope: q.Scope, reader: q.Reader, keepRemoved: q.KeepRemoved, omitAssumed: q.OmitAssumed,
 	}
 	if !q.At.IsZero() {

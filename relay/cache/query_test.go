@@ -23,7 +23,7 @@ func TestQueryKey(t *testing.T) {
 	names := NewNames([]string{"a"})
 	different := []Query{
 		{}, {Since: Position{Gen: 1}}, {Since: Position{Removed: 1}}, {Since: Position{Noted: 1}}, {Basis: Spared}, {Basis: RejectedSince},
-		{Force: names}, {Refresh: names}, {Except: names}, {Force: NewNames([]string{"b"})},
+		{Force: names}, {Refresh: names}, {Except: names}, {Keep: names}, {Force: NewNames([]string{"b"})},
 		{KeepRemoved: true}, {OmitAssumed: true}, {Reader: TTLClient}, {Reader: OtherNode}, {At: time.Unix(1, 0)}, {View: &View{id: 1}},
 	}
 	for s := range Scope(len(scopeNames)) {

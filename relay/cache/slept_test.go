@@ -64,6 +64,50 @@ func TestSlept(t *testing.T) {
 	}
 }
 
+// TestSleptWhileCutOff: that the control plane could not be reached before the process slept does not show that
+// it cannot be now. Clients wait for an attempt, or until the hold time has passed; then for nothing more.
+func TestSleptWhileCutOff(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"an attempt fails":     func(w *world) { w.feed.Down(errOut) },
+		"the hold time passes": func(*world) { pass(time.Second / 2) },
+		"the origin answers": func(w *world) {
+			w.feed.Up()
+			w.apply(clusters, res("a", "1"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				c := w.client(clusters, true)
+				w.feed.AwaitOthers()
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				w.feed.Down(errOut)
+				w.feed.Compared()
+				pass(time.Minute)
+				if c.head().Held {
+					t.Error("held during an outage")
+				}
+				w.cache.Slept(time.Now().Add(-10 * time.Second))
+				w.feed.Compared() // there are no other nodes, as far as this one knows
+				pass(time.Second / 2)
+				if !c.head().Held {
+					t.Error("served as if the control plane could not be reached")
+				}
+				end(w)
+				pass(time.Millisecond)
+				if c.head().Held {
+					t.Error("still held")
+				}
+				expectSees(t, c, "a")
+				if is := &c.table.streams[0].confidence; name != "the origin answers" && is.Is(confidence.Open, time.Now()) {
+					t.Error("clients still wait for an answer")
+				}
+			})
+		})
+	}
+}
+
 // TestSleptAndSilent: a control plane that is still connected after the process slept, and has nothing
 // new, sends nothing. Its silence confirms the content after a minute, so that a client that returns
 // is informed of what is gone (K14, B37). A stream that ended meanwhile confirms nothing.

@@ -135,14 +135,16 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	return k, answered && (k.Wildcard || len(k.Resources)+len(k.Globs)+len(k.Absent) > 0)
 }
 
-// absentLocked returns the names that clients ask for and that are known not to exist.
+// absentLocked returns the names that clients ask for and that are known not to exist. Another node may have
+// children of what is held back here, and keeps them.
 func (t *Table) absentLocked() (names []string) {
+	kept := children{table: t}
 	for name, w := range t.demand.All() {
 		e := t.store.Get(name)
 		if e == nil || e.Res != nil || e.Denied || w.Stream() == Nobody || resource.IsGlob(name) || t.store.Exists(name) || t.isAssumedLocked(name) {
 			continue
 		}
-		if about, failed := t.failureLocked(name); !failed || about.Code == resource.CodeNotFound {
+		if about, failed := t.failureLocked(name); (!failed || about.Code == resource.CodeNotFound) && !kept.mayHaveLocked(name) {
 			names = append(names, name)
 		}
 	}

@@ -15,6 +15,8 @@ type Link struct {
 	why     error     // there is no stream, if idle or failed
 	lost    time.Time // when a stream last ended on which something was received
 	resumed time.Time // when a stream began that did not immediately follow another one
+	// before says that the stream was down when the process slept, and no attempt has ended since.
+	before bool
 }
 
 // step applies an event at a time.
@@ -39,11 +41,14 @@ func (l *Link) Start(now time.Time) {
 }
 
 // Up records that the stream is established.
-func (l *Link) Up(now time.Time) Effect { return l.step(Up, now) }
+func (l *Link) Up(now time.Time) Effect {
+	l.before = false
+	return l.step(Up, now)
+}
 
 // Down records that there is no stream, and why.
 func (l *Link) Down(why error, now time.Time) Effect {
-	l.why = why
+	l.why, l.before = why, false
 	return l.step(Down, now)
 }
 
@@ -75,7 +80,11 @@ func (l *Link) Sleep(began, now time.Time) {
 	if !off.Has(l.Phase) {
 		l.Others.AwaitedSince = now
 	}
+	l.before = l.IsDown()
 }
+
+// IsCutOff reports whether there is no stream, by an attempt that has ended since the process last slept.
+func (l *Link) IsCutOff() bool { return l.IsDown() && !l.before }
 
 // Release records that nothing is wanted of the stream any more.
 func (l *Link) Release(now time.Time) {
