@@ -266,3 +266,42 @@ func allKilled(t *testing.T, flushed bool) {
 	w.waits("Held")
 	w.checkAll()
 }
+
+// TestTierOwnerStopped: the owner of a key is stopped while canaries have a revision, another node continues, and the
+// first one owns the key again. Whenever the control plane takes the revision back after that, all clients return.
+func TestTierOwnerStopped(t *testing.T) {
+	for back := time.Duration(0); back < 6*time.Second; back += 750 * time.Millisecond {
+		t.Run(back.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				policy := quickPolicy()
+				policy.Steps = []config.RolloutStep{{Share: 0.5, Bake: time.Hour}}
+				owner := []string{"a", "b", "c"}[ownerOf("demo", "a", "b", "c")]
+				w := orderTier(t, 3, &policy)
+				w.origin.Set("demo", w.revision("b")...)
+				<-time.After(time.Minute)
+				w.waits("Stepping Bake")
+				ways := func(is xdstest.Way) {
+					for _, n := range []string{"a", "b", "c", "redis", "origin"} {
+						if n != owner {
+							w.network.SetWay(n, owner, is)
+							w.network.SetWay(owner, n, is)
+						}
+					}
+				}
+				ways(xdstest.Way{Stalled: true})
+				<-time.After(20 * time.Second)
+				ways(xdstest.Way{})
+				w.machines[owner].Slept(time.Now().Add(-20 * time.Second))
+				<-time.After(back)
+				w.origin.Set("demo", w.revision("a")...)
+				w.origin.Remove("demo", xdstest.ClusterType, "b")
+				w.origin.Remove("demo", xdstest.EndpointType, "b")
+				<-time.After(time.Minute)
+				if n := w.count(w.has("b")); n != 0 {
+					t.Errorf("%d clients still have the revision", n)
+				}
+				w.checkAll()
+			})
+		})
+	}
+}

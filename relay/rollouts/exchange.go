@@ -230,7 +230,11 @@ func (c *Controller) Received(m Exchange) (answer Exchange) {
 func (c *Controller) take(node string, reports []Report, now time.Time) {
 	for _, r := range reports {
 		k := c.keyNamed(r.Key)
-		if k == nil || k.role != Deciding || k.elsewhere[node] == nil || r.Epoch != k.epoch {
+		switch {
+		case k == nil || k.role != Deciding || k.elsewhere[node] == nil || r.Epoch < k.epoch:
+			continue
+		case r.Epoch > k.epoch: // another node has decided since, as while this one was stopped
+			k.becomes(superseded)
 			continue
 		}
 		e := k.elsewhere[node]

@@ -136,6 +136,7 @@ func (k *key) withdrawn(now time.Time) {
 	effect := k.state.Withdrawn(now)
 	if was {
 		k.decided(decidedWithdrawn, now)
+		k.changed() // the next owner need not look for it
 		k.ends(EndedWithdrawn)
 	}
 	k.carry(effect, now)

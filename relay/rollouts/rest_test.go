@@ -144,6 +144,17 @@ func TestRestInTier(t *testing.T) {
 			t.Errorf("n2 was sent %+v again", said)
 		}
 
+		followers = []string{"n2", "n3"}
+		said = asked("n3")
+		s.control.mu.Lock()
+		clear(s.control.tier.busy)
+		s.control.take("n3", []Report{{Key: "shop", Epoch: 8, Seq: 1}}, time.Now())
+		s.control.mu.Unlock()
+		if len(said) != 1 || role() != Claiming {
+			t.Errorf("n3 was sent %+v, and follows a later epoch; the role is %v, expected claiming", said, role())
+		}
+		agree()
+
 		answer := s.control.Received(Exchange{From: "n3", Shown: []Shown{{Key: "shop", Epoch: 8, Seq: 1, Revision: "r-1"}}})
 		if len(answer.Reports) > 0 {
 			t.Errorf("the node that decides has answered %+v", answer)
