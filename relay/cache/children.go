@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"xdsrelay/relay/cache/confidence"
 	"xdsrelay/relay/cache/removals"
 	"xdsrelay/relay/cache/table"
 	"xdsrelay/relay/resource"
@@ -71,6 +72,9 @@ type children struct {
 	// all parents that are held back were last known to be served; zero if none are.
 	restored bool
 	asOf     time.Time
+	// open says that a new stream has not answered for the type yet. It may have answered for the parents, and
+	// from another node these are no longer held back here, but there.
+	open bool
 }
 
 // has reports whether a resource is kept. The first call examines the parents.
@@ -87,10 +91,10 @@ func (c *children) has(name string) bool {
 // of its parents: not if the table had it, and its removal is definite. The endpoints of a cluster
 // that only the client knows stay as long as that.
 func (c *children) mayHaveLocked(name string) bool {
-	if !c.has(name) {
-		return c.ofUnknown(name)
-	}
 	e, l := c.table.store.Get(name), c.table.lost[name]
+	if !c.has(name) {
+		return c.ofUnknown(name) || c.open && (e == nil || e.Born == 0)
+	}
 	return e == nil || e.Born == 0 || l != nil && !c.outdates(l)
 }
 
@@ -100,10 +104,15 @@ func (c *children) outdates(l *lost) bool {
 }
 
 func (c *children) look() {
-	if !c.table.group.cache.guards() {
+	parents := parentTypes[c.table.Type.URL]
+	if !c.table.group.cache.guards() || len(parents) == 0 {
 		return
 	}
-	for _, url := range parentTypes[c.table.Type.URL] {
+	now := time.Now()
+	for i := range c.table.streams {
+		c.open = c.open || c.table.demand.Stream(i).Wanted() > 0 && c.table.streams[i].confidence.Is(confidence.Open, now)
+	}
+	for _, url := range parents {
 		if parent := c.table.group.lookup(resource.TypeOf(url)); parent != nil {
 			above := children{table: parent}
 			held := parent.Type.EndpointType == c.table.Type.URL && above.has("")

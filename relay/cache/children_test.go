@@ -574,6 +574,41 @@ func TestKept(t *testing.T) {
 	})
 }
 
+// TestKeptWhileTheOwnerAnswers: a node begins to follow another one, which now holds the clusters back. Until that has
+// answered for endpoints, a client keeps those that it claims, and other nodes are not sent that they are absent.
+func TestKeptWhileTheOwnerAnswers(t *testing.T) {
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		w.client(clusters, true)
+		w.apply(clusters, withEndpoints("a"), withEndpoints("b"))
+		w.remove(clusters, "a", "b")
+		c := w.client(endpoints, false, "a")
+		_, rest := c.reconcile(t, claims("a", "1"))
+		w.remove(endpoints, "a")
+		w.answer(endpoints)
+		absent := func() int {
+			n := 0
+			for _, k := range w.group.Snapshots() {
+				n += len(k.Absent)
+			}
+			return n
+		}
+		if n := absent(); n > 0 {
+			t.Errorf("%d names are passed on as absent while the clusters are held back", n)
+		}
+		w.feed.Borrow(true)
+		w.feed.TakeDemand(true, true)
+		w.feed.Up()
+		w.feed.Apply(Update{Type: clusters, Mirror: true})
+		if gone, _, _ := c.table.Gone(&c.w, nil, rest); gone != nil || c.table.Kept(rest).Len() != 1 || absent() > 0 {
+			t.Fatalf("%v have gone before the owner has answered for them, %d are kept, %d absent", gone, c.table.Kept(rest).Len(), absent())
+		}
+		w.feed.Apply(Update{Type: endpoints, Mirror: true, Removed: []string{"a"}})
+		if gone, _, _ := c.table.Gone(&c.w, nil, rest); !gone.Has("a") || absent() != 1 {
+			t.Errorf("%v have gone, %d are absent", gone, absent())
+		}
+	})
+}
+
 // TestClaimsOfUnknownClusters: while removals of listeners are held back, a returning client keeps
 // a cluster that its node has never received, and so its endpoints, even if the node had those and
 // they were removed. Both are removed with the listeners (K16).
