@@ -12,6 +12,25 @@ import (
 type pulse struct {
 	running time.Duration // when the process last ran, by the monotonic clock, which may stop while a machine is suspended
 	wall    time.Time     // the same by the wall clock, which may be set
+	back    setBack
+}
+
+// setBack is by how much the wall clock was last set back, and when, by the monotonic clock.
+type setBack struct {
+	by time.Duration // zero: it was not
+	at time.Duration
+}
+
+const (
+	// A wall clock that was set back by mistake may be set right again for so long, and this exactly. It is unlikely
+	// that the machine is suspended then, for just that time.
+	undoneSoon  = time.Minute
+	undoneAbout = time.Second
+)
+
+// isUndone reports whether a wall clock that was set back is set right again by a step forward.
+func (s setBack) isUndone(forward, running time.Duration) bool {
+	return s.by > 0 && running-s.at <= undoneSoon && (forward-s.by).Abs() <= undoneAbout
 }
 
 // missed is a time for which a process seems not to have run.
@@ -26,7 +45,16 @@ type missed struct {
 func (p *pulse) beat(running time.Duration, wall time.Time, most time.Duration) (m missed) {
 	if !p.wall.IsZero() {
 		m.stopped = running - p.running
-		m.slept = max(m.stopped, wall.Sub(p.wall))
+		forward := wall.Sub(p.wall) - m.stopped // the clock was set, or the machine suspended
+		switch {
+		case forward < -undoneAbout:
+			p.back = setBack{-forward, running}
+		case p.back.isUndone(forward, running):
+			forward, p.back = 0, setBack{}
+		case forward > undoneAbout:
+			p.back = setBack{}
+		}
+		m.slept = m.stopped + max(0, forward)
 	}
 	p.running, p.wall = running, wall
 	if m.slept <= most {

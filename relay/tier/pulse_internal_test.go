@@ -38,6 +38,36 @@ func TestPulse(t *testing.T) {
 	}
 }
 
+// TestSetBack: a clock that was set back, and is right again soon, shows no sleep. Any other step forward does.
+func TestSetBack(t *testing.T) {
+	const most, step = 2 * time.Second, 500 * time.Millisecond
+	for name, tc := range map[string]struct{ running, forward, want time.Duration }{
+		"right again":              {step, time.Hour, 0},
+		"almost":                   {step, time.Hour - 800*time.Millisecond, 0},
+		"by less":                  {step, time.Hour - 5*time.Second, time.Hour - 5*time.Second + step},
+		"by more":                  {step, time.Hour + 5*time.Second, time.Hour + 5*time.Second + step},
+		"late":                     {2 * time.Minute, time.Hour, time.Hour + 2*time.Minute},
+		"stopped, and right again": {9 * time.Second, time.Hour, 9 * time.Second},
+	} {
+		var p pulse
+		running, wall := time.Minute, time.Unix(1e6, 0)
+		beat := func(d, set time.Duration) time.Duration {
+			running, wall = running+d, wall.Add(d+set)
+			return p.beat(running, wall, most).slept
+		}
+		beat(0, 0)
+		if got := beat(step, -time.Hour); got != 0 {
+			t.Errorf("%s: slept %s as the clock was set back", name, got)
+		}
+		if got := beat(tc.running, tc.forward); got != tc.want {
+			t.Errorf("%s: slept %s, expected %s", name, got, tc.want)
+		}
+		if got := beat(step, time.Hour); got != time.Hour+step {
+			t.Errorf("%s: a second step forward shows a sleep of %s", name, got)
+		}
+	}
+}
+
 // TestMissedBeats: where only the wall clock shows that the process did not run, clients wait until it
 // is known whether the clock was set, and go on as before if it was. Nobody is asked if the process
 // was stopped.
