@@ -72,8 +72,8 @@ type children struct {
 	// all parents that are held back were last known to be served; zero if none are.
 	restored bool
 	asOf     time.Time
-	// open says that a new stream has not answered for the type yet. It may have answered for the parents, and
-	// from another node these are no longer held back here, but there.
+	// open says that another node, which this one has begun to follow, has not answered for the type yet. It may
+	// have answered for the parents, which it holds back instead of this node.
 	open bool
 }
 
@@ -110,7 +110,8 @@ func (c *children) look() {
 	}
 	now := time.Now()
 	for i := range c.table.streams {
-		c.open = c.open || c.table.demand.Stream(i).Wanted() > 0 && c.table.streams[i].confidence.Is(confidence.Open, now)
+		awaits := c.table.demand.Stream(i).Wanted() > 0 && c.table.streams[i].confidence.Is(confidence.Open, now)
+		c.open = c.open || awaits && c.table.group.isBorrowed(i)
 	}
 	for _, url := range parents {
 		if parent := c.table.group.lookup(resource.TypeOf(url)); parent != nil {

@@ -12,12 +12,20 @@ import (
 // expire ends the demand whose linger time has passed at now, and drops what no client can see any
 // more. It adds subscriptions that see a change by that to woken, which only a name with copies of
 // two streams can cause. It returns when to check again, zero for never: interests that begin to
-// linger meanwhile schedule that themselves, see [Group.lingerFrom]. t.mu must not be held.
+// linger meanwhile schedule that themselves, see [Group.lingerFrom]. What is pending stays: without a part
+// of it, a revision would look like another one. t.mu must not be held.
 func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
-	over := func(w *interest) bool { return w.Lingers() && !w.Expires().After(now) }
+	over := func(w *interest) bool { return w.Lingers() && !w.Expires().After(now) && !t.isPendingLocked(w.Stream()) }
 	soon := func(w *interest) {
-		if w.Lingers() && (next.IsZero() || w.Expires().Before(next)) {
-			next = w.Expires()
+		if !w.Lingers() {
+			return
+		}
+		at := w.Expires()
+		if !at.After(now) { // something is pending
+			at = now.Add(t.group.lingers())
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
 		}
 	}
 	t.endNames(t.namesThat(func(w *interest) bool {
@@ -43,6 +51,15 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 	t.unlockAndSignal()
 	t.tidy()
 	return next
+}
+
+// isPendingLocked reports whether anything is pending of a stream.
+func (t *Table) isPendingLocked(stream int) bool {
+	if stream == Nobody {
+		return false
+	}
+	g := t.streams[stream].gate
+	return g != nil && g.Len() > 0
 }
 
 // endNames ends the demand for those of names for which is returns true, in steps. The caller runs

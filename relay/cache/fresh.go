@@ -56,6 +56,13 @@ func (f *Feed) Borrow(is bool) {
 	f.group.signalNeeds()
 }
 
+// isBorrowed reports whether a stream is to another node. It may be called with a table's mu held.
+func (g *Group) isBorrowed(stream int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.streams[stream].link.IsBorrowed()
+}
+
 // Doubtful reports whether another node with content of the table may have newer content: this
 // content was restored, or is from before the key was idle, or from another node, or the control
 // plane was unreachable, and has not answered since. cut says that the control plane is unreachable

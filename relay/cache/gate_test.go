@@ -187,7 +187,8 @@ func TestFrozenGuard(t *testing.T) {
 	}
 }
 
-// TestFrozenInterest: what is pending ends with the demand for it.
+// TestFrozenInterest: what is pending, and what clients see instead, stays although no client asks for it: new
+// clients see what the others saw, and a revision does not lose a part. The demand ends after the freeze.
 func TestFrozenInterest(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -204,13 +205,18 @@ func TestFrozenInterest(t *testing.T) {
 		c.table.Leave(&c.w)
 		other.table.Leave(&other.w)
 		pass(2 * time.Minute)
-		if p := w.group.Pending(); len(p) != 0 {
-			t.Errorf("%v is pending", p)
+		if p := w.group.Pending(); len(p) != 2 {
+			t.Errorf("%v is pending without clients of the types", p)
 		}
 		c = w.client(clusters, true)
-		w.feed.TakeDemand(true, true)
-		w.full(clusters, "3", res("b", "1"))
-		c.gets(t, "new", "b")
+		c.gets(t, "new", "a")
+		c.table.Leave(&c.w)
+		pass(2 * time.Minute)
+		w.cache.Unfreeze(w.group.Key)
+		pass(2 * time.Minute)
+		if p := w.group.Pending(); len(p) != 0 || c.table.demand.Wildcard().Demanded() {
+			t.Errorf("%v is pending, and asked for is %t", p, c.table.demand.Wildcard().Demanded())
+		}
 	})
 }
 
