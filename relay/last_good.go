@@ -52,7 +52,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 		return err
 	}
 	n.add(part{stop: n.keeper.Close})
-	cfg.Restore, cfg.Kept = n.keeper.Restore, n.keeper.Read
+	cfg.Restore, cfg.Kept = n.keeper.Restore, n.kept
 	cfg.Own = append(cfg.Own, n.keeper.Own) // behind that of heads, who know the epoch
 	if l.Store == config.StoreDirectory {
 		// Where Redis takes no writes, an owner that has ended stays a member, and no other node
@@ -60,6 +60,23 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 		cfg.Alone = append(cfg.Alone, n.keeper.Own)
 	}
 	return nil
+}
+
+// kept returns the last known good state of a key. A directory of this node has what it had in memory itself, and
+// the time until which that counted as current: the node may have learned since that its connection to the control
+// plane had stalled before that. So it never counts as later than what is in memory.
+func (n *Node) kept(ctx context.Context, key string) ([]cache.Snapshot, error) {
+	all, err := n.keeper.Read(ctx, key)
+	if g := n.cache.GroupOf(aggregation.Key(key)); g != nil && n.cfg.LastKnownGood.Store == config.StoreDirectory {
+		for _, own := range g.Snapshots() {
+			for i := range all {
+				if k := &all[i]; k.Type == own.Type && len(own.Resources) > 0 && k.AsOf.After(own.AsOf) {
+					k.AsOf = own.AsOf
+				}
+			}
+		}
+	}
+	return all, err
 }
 
 // held returns what this node holds of a key: in memory, or in a directory of its own.
