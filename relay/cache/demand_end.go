@@ -12,8 +12,8 @@ import (
 // expire ends the demand whose linger time has passed at now, and drops what no client can see any
 // more. It adds subscriptions that see a change by that to woken, which only a name with copies of
 // two streams can cause. It returns when to check again, zero for never: interests that begin to
-// linger meanwhile schedule that themselves, see [Group.lingerFrom]. What is pending stays: without a part
-// of it, a revision would look like another one. t.mu must not be held.
+// linger meanwhile schedule that themselves, see [Group.lingerFrom]. Pending changes stay: without some of
+// them, a revision would look like another one. t.mu must not be held.
 func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
 	over := func(w *interest) bool { return w.Lingers() && !w.Expires().After(now) && !t.isPendingLocked(w.Stream()) }
 	soon := func(w *interest) {

@@ -39,7 +39,7 @@ func TestNamesAreCountedAtTheirSize(t *testing.T) {
 	}
 }
 
-// liveHeap is the size of the live heap, in bytes. What an earlier test has left may be freed only when the last of
+// liveHeap is the size of the live heap, in bytes. The memory of an earlier test may be freed only when the last of
 // its goroutines have ended, so it collects until that frees nothing more.
 func liveHeap() uint64 {
 	var m runtime.MemStats
