@@ -72,9 +72,6 @@ type children struct {
 	// all parents that are held back were last known to be served; zero if none are.
 	restored bool
 	asOf     time.Time
-	// open says that another node, which this one has begun to follow, has not answered for the type yet. It may
-	// have answered for the parents, which it holds back instead of this node.
-	open bool
 }
 
 // has reports whether a resource is kept. The first call examines the parents.
@@ -93,9 +90,24 @@ func (c *children) has(name string) bool {
 func (c *children) mayHaveLocked(name string) bool {
 	e, l := c.table.store.Get(name), c.table.lost[name]
 	if !c.has(name) {
-		return c.ofUnknown(name) || c.open && (e == nil || e.Born == 0)
+		return c.ofUnknown(name) || (e == nil || e.Born == 0) && c.awaitsOwnerLocked()
 	}
 	return e == nil || e.Born == 0 || l != nil && !c.outdates(l)
+}
+
+// awaitsOwnerLocked reports whether another node, which this one has begun to follow, has not answered for the type
+// yet. It may have answered for the parents, which it holds back instead of this node.
+func (c *children) awaitsOwnerLocked() bool {
+	t, now := c.table, time.Now()
+	if !t.group.cache.guards() || len(parentTypes[t.Type.URL]) == 0 {
+		return false
+	}
+	for i := range t.streams {
+		if t.demand.Stream(i).Wanted() > 0 && t.streams[i].confidence.Is(confidence.Open, now) && t.group.isBorrowed(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // outdates reports whether l may have been removed long before the parents.
@@ -104,16 +116,10 @@ func (c *children) outdates(l *lost) bool {
 }
 
 func (c *children) look() {
-	parents := parentTypes[c.table.Type.URL]
-	if !c.table.group.cache.guards() || len(parents) == 0 {
+	if !c.table.group.cache.guards() {
 		return
 	}
-	now := time.Now()
-	for i := range c.table.streams {
-		awaits := c.table.demand.Stream(i).Wanted() > 0 && c.table.streams[i].confidence.Is(confidence.Open, now)
-		c.open = c.open || awaits && c.table.group.isBorrowed(i)
-	}
-	for _, url := range parents {
+	for _, url := range parentTypes[c.table.Type.URL] {
 		if parent := c.table.group.lookup(resource.TypeOf(url)); parent != nil {
 			above := children{table: parent}
 			held := parent.Type.EndpointType == c.table.Type.URL && above.has("")

@@ -214,8 +214,11 @@ func TestFrozenInterest(t *testing.T) {
 		pass(2 * time.Minute)
 		w.cache.Unfreeze(w.group.Key)
 		pass(2 * time.Minute)
-		if p := w.group.Pending(); len(p) != 0 || c.table.demand.Wildcard().Demanded() {
-			t.Errorf("%v is pending, and asked for is %t", p, c.table.demand.Wildcard().Demanded())
+		c.table.mu.RLock()
+		asked := c.table.demand.Wildcard().Demanded()
+		c.table.mu.RUnlock()
+		if p := w.group.Pending(); len(p) != 0 || asked {
+			t.Errorf("%v is pending, and asked for is %t", p, asked)
 		}
 	})
 }

@@ -100,7 +100,7 @@ func TestSleptWhileCutOff(t *testing.T) {
 					t.Error("still held")
 				}
 				expectSees(t, c, "a")
-				if is := &c.table.streams[0].confidence; name != "the origin answers" && is.Is(confidence.Open, time.Now()) {
+				if name != "the origin answers" && c.table.awaits(0) {
 					t.Error("clients still wait for an answer")
 				}
 			})
