@@ -15,7 +15,9 @@ import (
 // linger meanwhile schedule that themselves, see [Group.lingerFrom]. Pending changes stay: without some of
 // them, a revision would look like another one. t.mu must not be held.
 func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
-	over := func(w *interest) bool { return w.Lingers() && !w.Expires().After(now) && !t.isPendingLocked(w.Stream()) }
+	over := func(w *interest) bool {
+		return w.Lingers() && !w.Expires().After(now) && !t.isPendingLocked(w.Stream())
+	}
 	soon := func(w *interest) {
 		if !w.Lingers() {
 			return

@@ -126,11 +126,11 @@ func (b *breaker) onStateChange(_ string, _, to gobreaker.State) {
 func (b *breaker) logDownLocked() {
 	d, denied := deniedBy(b.last, b.prefix)
 	b.logged = d.problem
-	text, event := "Redis is unreachable; this node serves without it", events.RedisLost
 	if denied {
-		text, event = "Redis rejects this node, which serves without it", events.RedisDenied
+		b.logger.Warn("Redis rejects this node, which serves without it", append([]any{events.Key, events.RedisDenied}, b.attributes(b.last)...)...)
+	} else {
+		b.logger.Warn("Redis is unreachable; this node serves without it", append([]any{events.Key, events.RedisLost}, b.attributes(b.last)...)...)
 	}
-	b.logger.Warn(text, append([]any{events.Key, event}, b.attributes(b.last)...)...)
 }
 
 // attributes returns the attributes of a log line about an error.
