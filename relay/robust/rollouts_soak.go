@@ -43,9 +43,13 @@ func isForRollouts(f *fault) bool {
 
 // mayMeet reports whether a rollout is bounded while both faults last. A node that starts without Redis has
 // nothing with which to compare what the control plane sends, and an owner that ends with Redis takes what it
-// knows with it.
+// knows with it. Nor has a node that reaches neither Redis nor another node, for types that no client of it has
+// asked for before.
 func mayMeet(f, other *fault) bool {
-	return !(f.area == redisArea && other.area == processArea || f.area == processArea && other.area == redisArea)
+	if f.area != redisArea {
+		f, other = other, f
+	}
+	return f.area != redisArea || other.area != processArea && other.area != peersArea
 }
 
 // drawStaged draws a round.
