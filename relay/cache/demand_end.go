@@ -15,9 +15,8 @@ import (
 // linger meanwhile schedule that themselves, see [Group.lingerFrom]. Pending changes stay: without some of
 // them, a revision would look like another one. t.mu must not be held.
 func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
-	over := func(w *interest) bool {
-		return w.Lingers() && !w.Expires().After(now) && !t.isPendingLocked(w.Stream())
-	}
+	isOver := func(w *interest) bool { return w.Lingers() && !w.Expires().After(now) }
+	over := func(name string, w *interest) bool { return isOver(w) && !t.isPendingLocked(w.Stream(), name) }
 	soon := func(w *interest) {
 		if !w.Lingers() {
 			return
@@ -30,19 +29,20 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 			next = at
 		}
 	}
-	t.endNames(t.namesThat(func(w *interest) bool {
-		if !over(w) {
+	t.endNames(t.namesThat(func(name string, w *interest) bool {
+		if !over(name, w) {
 			soon(w)
 			return false
 		}
 		return true
 	}), over, woken)
 	t.mu.Lock()
-	leaves := over(t.demand.Wildcard())
+	wildcard := t.demand.Wildcard()
+	leaves := isOver(wildcard) && !t.hasPendingLocked(wildcard.Stream())
 	if leaves {
 		t.leaveWildcardLocked()
 	} else {
-		soon(t.demand.Wildcard())
+		soon(wildcard)
 	}
 	t.mu.Unlock()
 	if leaves {
@@ -55,21 +55,25 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 	return next
 }
 
-// isPendingLocked reports whether anything is pending of a stream.
-func (t *Table) isPendingLocked(stream int) bool {
-	if stream == Nobody {
-		return false
+// hasPendingLocked reports whether anything is pending of a stream.
+func (t *Table) hasPendingLocked(stream int) bool {
+	return stream != Nobody && t.streams[stream].gate != nil && t.streams[stream].gate.Len() > 0
+}
+
+// isPendingLocked reports whether a canonical name is pending of a stream.
+func (t *Table) isPendingLocked(stream int, name string) (is bool) {
+	if stream != Nobody && t.streams[stream].gate != nil {
+		_, is = t.streams[stream].gate.Get(name)
 	}
-	g := t.streams[stream].gate
-	return g != nil && g.Len() > 0
+	return is
 }
 
 // endNames ends the demand for those of names for which is returns true, in steps. The caller runs
 // unlockAndSignal and tidy afterwards. t.mu must not be held.
-func (t *Table) endNames(names []string, is func(*interest) bool, woken map[*Subscription]struct{}) {
+func (t *Table) endNames(names []string, is func(string, *interest) bool, woken map[*Subscription]struct{}) {
 	for some := range slices.Chunk(names, t.group.cache.step) {
 		t.mu.Lock()
-		t.endInterestsLocked(slices.DeleteFunc(some, func(n string) bool { return !is(t.demand.Get(n)) }), woken)
+		t.endInterestsLocked(slices.DeleteFunc(some, func(n string) bool { return !is(n, t.demand.Get(n)) }), woken)
 		t.recheckHeadLocked(woken)
 		t.mu.Unlock() // the control plane is asked after the last step
 	}

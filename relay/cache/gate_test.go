@@ -192,10 +192,10 @@ func TestFrozenGuard(t *testing.T) {
 func TestFrozenInterest(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
-		other := w.client(routes, false, "r")
+		other := w.client(routes, false, "r", "steady")
 		w.feed.TakeDemand(true, true)
 		w.full(clusters, "1", res("a", "1"))
-		w.apply(routes, res("r", "1"))
+		w.apply(routes, res("r", "1"), res("steady", "1"))
 		w.cache.Freeze(w.group.Key, Freeze{})
 		w.full(clusters, "2", res("b", "1"))
 		w.apply(routes, res("r", "2"))
@@ -208,6 +208,11 @@ func TestFrozenInterest(t *testing.T) {
 		if p := w.group.Pending(); len(p) != 2 {
 			t.Errorf("%v is pending without clients of the types", p)
 		}
+		other.table.mu.RLock()
+		if other.table.demand.Get("r") == nil || other.table.demand.Get("steady") != nil {
+			t.Error("only the name with a pending change is asked for")
+		}
+		other.table.mu.RUnlock()
 		c = w.client(clusters, true)
 		c.gets(t, "new", "a")
 		c.table.Leave(&c.w)

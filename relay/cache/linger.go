@@ -16,7 +16,7 @@ import (
 // thousands of names, so it is done in steps. still runs each step, but only while the key has
 // neither clients nor streams. t.mu must not be held.
 func (t *Table) forgetUnserved(still func(step func()) bool) {
-	names := t.namesThat(func(*interest) bool { return true })
+	names := t.namesThat(func(string, *interest) bool { return true })
 	for some := range slices.Chunk(names, t.group.cache.step) {
 		if !still(func() { t.forgetUnservedOf(some) }) {
 			return

@@ -89,7 +89,8 @@ func (t *Table) askedSizeLocked(stream int) int {
 // held.
 func (t *Table) dropLingering() {
 	woken := make(map[*Subscription]struct{})
-	t.endNames(t.namesThat((*interest).Lingers), (*interest).Lingers, woken)
+	lingers := func(_ string, w *interest) bool { return w.Lingers() }
+	t.endNames(t.namesThat(lingers), lingers, woken)
 	t.mu.Lock()
 	t.unlockAndSignal()
 	t.tidy()
@@ -98,9 +99,9 @@ func (t *Table) dropLingering() {
 
 // namesThat returns the names for which f holds, including lingering ones. Names whose interest
 // begins or ends meanwhile may be missing or superfluous. t.mu must not be held.
-func (t *Table) namesThat(f func(*interest) bool) (names []string) {
+func (t *Table) namesThat(f func(string, *interest) bool) (names []string) {
 	for n, w := range t.interestsInSteps(t.mu.reading()) {
-		if f(w) {
+		if f(n, w) {
 			names = append(names, n)
 		}
 	}
