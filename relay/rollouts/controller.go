@@ -196,7 +196,7 @@ func (c *Controller) attachLocked(g *cache.Group, r *rule) {
 		c.joinLocked(k)
 	}
 	g.Govern(r.governor)
-	if k.restsAtOnce() {
+	if k.mayRest() {
 		c.restLocked(k)
 		return
 	}

@@ -60,11 +60,6 @@ type followed struct {
 	epoch, seq     uint64
 }
 
-// restsAtOnce reports whether a key begins at rest.
-func (k *key) restsAtOnce() bool {
-	return k.state.IsNew() && k.role != Claiming && !k.group.HasPending()
-}
-
 // mayRest reports whether nothing is lost if the key rests. What other nodes show for it is the same then.
 func (k *key) mayRest() bool {
 	if !k.state.IsNew() || len(k.history) > 0 || len(k.former) > 0 || k.next != nothing || k.isUnwritten() || !k.due.IsZero() || k.group.HasPending() {
