@@ -118,15 +118,22 @@ func (v *view) proves(typeURL string) bool {
 	return !v.client.Delta && len(v.client.Wants[typeURL]) == 0 && len(v.version[typeURL]) == len(resource.Digest{}.Hex())
 }
 
-// equal reports whether two clients have the same content of a type.
-func (j *judge) equal(a, b *view, typeURL string) bool {
-	if !maps.Equal(a.held[typeURL], b.held[typeURL]) {
-		return false
-	}
-	for name := range a.held[typeURL] {
-		id := resourceID{a.client.Key, typeURL, name}
-		if h := j.histories[id]; h == nil || h.serials[a.past[id]] != h.serials[b.past[id]] {
-			return false
+// equal reports whether a client has the same content of a type as the node of another one has for
+// sure. What a delta client returned with is no proof: a node that knows nothing of it does not
+// remove it either.
+func (j *judge) equal(v, other *view, typeURL string) bool {
+	for _, held := range []map[string]bool{v.held[typeURL], other.held[typeURL]} {
+		for name := range held {
+			id := resourceID{v.client.Key, typeURL, name}
+			if _, sent := other.stream.has[id]; !sent && other.client.Delta && other.held[typeURL][name] {
+				continue
+			}
+			if v.held[typeURL][name] != other.held[typeURL][name] {
+				return false
+			}
+			if h := j.histories[id]; h == nil || h.serials[v.past[id]] != h.serials[other.past[id]] {
+				return false
+			}
 		}
 	}
 	return true

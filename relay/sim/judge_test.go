@@ -317,6 +317,29 @@ func TestJudgeTurnedAway(t *testing.T) {
 	}
 }
 
+// TestJudgeTurnedAwayByClaims: a node that knows only that there is nothing leaves a delta client what
+// it returned with, so that this is no proof that the node has it.
+func TestJudgeTurnedAwayByClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, observe := forged(t, false)
+		x, empty := came("x"), got("x", 1, "a")
+		x.Delta, empty.Delta, empty.Version, empty.Resources = false, false, "00000000000000000000000000000000", nil
+		claimed := got("y", 1, "a")
+		claimed.Resources = nil
+		all := observe(has(1, "a"), x, opened("x", "n0"), empty, record.Event{Kind: record.ClientEnd, Client: "x", Own: true},
+			came("y"), opened("y", "n0"), got("y", 1, "a"), record.Event{Kind: record.ClientEnd, Client: "y", Own: true},
+			opened("y", "n1"), claimed, opened("x", "n1"))
+		away := func() []check.Contradiction {
+			return j.withheld(j.clients["x"], j.clients["x"].stream, &record.Event{Kind: record.ClientEnd, Client: "x", Unserved: true}, true)
+		}
+		if all = append(all, away()...); len(all) > 0 {
+			t.Errorf("found %v", all)
+		}
+		observe(got("y", 1, "a"))
+		mustFind(t, away(), "ServedByAll")
+	})
+}
+
 // TestJudgeTurnedAwayByName: a node has what it has sent, not what a client returned with
 // that got an error of it.
 func TestJudgeTurnedAwayByName(t *testing.T) {
