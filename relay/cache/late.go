@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/link"
+	"xdsrelay/relay/cache/removals"
 	"xdsrelay/relay/resource"
 )
 
@@ -70,7 +71,9 @@ func (f *Feed) Guarded() bool {
 // TakeOver restores what such nodes have and holds back its removal: resources that the stream
 // never had, if its control plane has answered that they do not exist and they are so many that
 // their removal would have been held back, and what such resources refer to. It reports whether
-// there were any.
+// there were any. What the stream holds back itself is replaced by what such a node holds back, if the
+// control plane served that later: a node that restored an old record must not send it to all clients
+// of the tier.
 func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 	g := f.group
 	g.hearHolds(theirs)
@@ -83,11 +86,16 @@ func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 	byURL := make(map[string]*pendingRestore, len(byType))
 	for url, all := range byType {
 		byURL[url] = g.newPendingRestore(mergeSnapshots(all, g.headOf(url)))
+		if k := newestHeld(all); k != nil {
+			if t := g.lookup(k.Type); t != nil {
+				taken = f.takeOver(t, g.newPendingRestore(*k), t.renewHeldLocked) || taken
+			}
+		}
 	}
 	for more := true; more; taken = taken || more { // what is taken over may refer to more
 		more = false
 		for _, t := range g.Tables() {
-			if r := byURL[t.Type.URL]; r != nil && f.takeOver(t, r) {
+			if r := byURL[t.Type.URL]; r != nil && f.takeOver(t, r, t.takeOverLocked) {
 				more = true
 			}
 		}
@@ -95,13 +103,73 @@ func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 	return taken
 }
 
-func (f *Feed) takeOver(t *Table, r *pendingRestore) bool {
+// newestHeld returns the snapshot whose held-back content the control plane served last; nil for none.
+func newestHeld(all []Snapshot) (newest *Snapshot) {
+	for i := range all {
+		if k := &all[i]; k.HeldBack && !k.HeldAsOf.IsZero() && (newest == nil || k.HeldAsOf.After(newest.HeldAsOf)) {
+			newest = k
+		}
+	}
+	return newest
+}
+
+// renewHeldLocked replaces what a stream holds back by what r has, if the control plane served that
+// later. It returns how many resources it has replaced, added or removed.
+func (t *Table) renewHeldLocked(by int, r *pendingRestore) (changed int, _ *MassRemoval) {
+	guard := &t.streams[by].guard
+	if guard.Len() == 0 || !guard.Evidence().AsOf.Before(r.snapshot.HeldAsOf) {
+		return 0, nil
+	}
+	whole := r.snapshot.Wildcard && guard.Reason() == removals.Mass
+	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, held: true}
+	there, more := make(map[string]struct{}, len(r.snapshot.Resources)), make(map[string]struct{})
+	for _, one := range r.snapshot.Resources {
+		name, res := one.Resource.Key, one.lasting()
+		if res == nil || !slices.Contains(slices.Collect(r.streamsOf(one)), by) {
+			continue
+		}
+		there[name] = struct{}{}
+		switch {
+		case guard.Has(name) && !t.store.Get(name).CopyFrom(by).Res.SameContent(res):
+		case whole && t.neverHadLocked(by, res):
+			more[name] = struct{}{}
+		default:
+			continue
+		}
+		change.put(res)
+		t.store.SetVersion(t.store.Get(name), by, noVersion)
+	}
+	all := true
+	for name := range guard.Names() {
+		if _, is := there[name]; !is && whole {
+			change.drop(t.store.Get(name))
+		} else {
+			all = all && is
+		}
+	}
+	if len(more) > 0 {
+		t.holdBackLocked(by, more, true)
+	}
+	if all {
+		guard.Renew(r.snapshot.HeldAsOf)
+	}
+	if changed = int(t.store.Gen() + 1 - change.first); changed > 0 {
+		t.streams[by].forgetVersion() // the content is not what the control plane sent
+		t.fed.Changes += uint64(changed)
+		t.recordLocked(&change, time.Now(), CauseKept, "")
+	}
+	return changed, nil
+}
+
+// takeOver makes a table take from r, by a method of it that returns how many resources it has taken,
+// and a mass removal that is news. It reports whether there were any.
+func (f *Feed) takeOver(t *Table, r *pendingRestore, take func(by int, r *pendingRestore) (int, *MassRemoval)) bool {
 	t.mu.Lock()
 	if f.ctx.Err() != nil {
 		t.mu.Unlock()
 		return false
 	}
-	n, mass := t.takeOverLocked(f.stream, r)
+	n, mass := take(f.stream, r)
 	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	holds := t.takeHoldsLocked()

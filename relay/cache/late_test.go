@@ -74,6 +74,47 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// TestTakeOverHeld: K16: what a node holds back that has restored an old record is replaced by what
+// another node holds back that the control plane served later, and stays held back.
+func TestTakeOverHeld(t *testing.T) {
+	for name, tc := range map[string]struct {
+		age   time.Duration // of what the other node holds back; negative if it holds nothing back
+		taken []string
+	}{
+		"newer":         {age: time.Minute, taken: []string{"d", "b", "-c"}},
+		"older":         {age: time.Hour},
+		"not held back": {age: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				began := time.Now()
+				w.group.RestoreFrom(keptSet(began.Add(-30*time.Minute), "a", "b", "c"))
+				w.feed.AwaitOthers()
+				c := w.client(clusters, true)
+				w.feed.Asked()
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Apply(Update{Type: clusters, Full: true})
+				expect(t, c.ask(t, Query{}), "a", "b", "c")
+				theirs := keptSet(time.Now(), "a", "d")
+				theirs.Resources = append(theirs.Resources, SnapshotResource{Resource: res("b", "2"), Streams: 1})
+				if tc.age >= 0 {
+					theirs.HeldBack, theirs.HeldAsOf, theirs.HoldUntil = true, time.Now().Add(-tc.age), time.Now().Add(time.Minute)
+				}
+				for range 2 {
+					w.feed.TakeOver([]Snapshot{theirs})
+				}
+				expect(t, c.ask(t, Query{}), tc.taken...)
+				pass(4 * time.Minute)
+				expect(t, c.ask(t, Query{}))
+				if got := w.group.Snapshots()[0]; !got.HeldBack || tc.age >= 0 && !got.HeldAsOf.Equal(began.Add(-min(tc.age, 30*time.Minute))) {
+					t.Errorf("held back %t, as of %s", got.HeldBack, got.HeldAsOf)
+				}
+			})
+		})
+	}
+}
+
 // TestTakeOverChildren: K16, E8: resources that are taken over bring what they refer to, even if
 // the control plane has answered that this does not exist, or has not answered. Children of other
 // parents stay away. Resources that the control plane has again stay.

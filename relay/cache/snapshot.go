@@ -25,9 +25,11 @@ type Snapshot struct {
 	// that is unknown.
 	AsOf time.Time
 	// HeldBack says that the removal guard holds some of the removals back, and HoldUntil when it
-	// applies them; zero for when they are released.
+	// applies them; zero for when they are released. HeldAsOf is the last time at which all that it
+	// holds back was known to be what the control plane serves; zero if that is unknown.
 	HeldBack  bool
 	HoldUntil time.Time
+	HeldAsOf  time.Time
 	// Unjudged says that the removal guard had nothing to compare the set with, and a hold that
 	// began with it still lasts. It does not outlive the process.
 	Unjudged bool
@@ -94,6 +96,9 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		answered = answered || t.demand.Stream(i).HasAnswered() || stream.confidence.FromLastGood()
 		if stream.guard.Len() > 0 {
 			k.HeldBack = true
+			if asOf := stream.guard.Evidence().AsOf; k.HeldAsOf.IsZero() || asOf.Before(k.HeldAsOf) {
+				k.HeldAsOf = asOf
+			}
 			if until := stream.guard.Until(); !until.IsZero() && (k.HoldUntil.IsZero() || until.Before(k.HoldUntil)) {
 				k.HoldUntil = until
 			}

@@ -72,6 +72,9 @@ type HeldContent struct {
 	// when, by its clock; zero means until an operator releases them.
 	HeldBack  bool      `json:"held_back,omitempty"`
 	HoldUntil time.Time `json:"hold_until,omitzero"`
+	// HeldAsOf is the last time at which the control plane is known to have served what is held
+	// back, by the clock of the node; zero if that is not known.
+	HeldAsOf time.Time `json:"held_as_of,omitzero"`
 	// Unjudged means that the removal guard had nothing to compare the set with.
 	Unjudged bool `json:"unjudged,omitempty"`
 	// Absent are names that clients of the node subscribe to and that do not exist.
@@ -89,7 +92,7 @@ func holdingOf(key string, all []cache.Snapshot, have url.Values, clock shard.Cl
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: clock.Stamp(k.AsOf), Behind: k.TableDigest.Behind, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, Unjudged: k.Unjudged, HoldUntil: clock.Stamp(k.HoldUntil), Absent: k.Absent, ErroredSince: clock.Stamp(erroredSince(k)), Record: lastgood.EncodeNow(clock, key, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: clock.Stamp(k.AsOf), Behind: k.TableDigest.Behind, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, Unjudged: k.Unjudged, HoldUntil: clock.Stamp(k.HoldUntil), HeldAsOf: clock.Stamp(k.HeldAsOf), Absent: k.Absent, ErroredSince: clock.Stamp(erroredSince(k)), Record: lastgood.EncodeNow(clock, key, *k)})
 	}
 	return h
 }
@@ -136,7 +139,7 @@ func (h *Holding) kept(now time.Time) (all []cache.Snapshot, err error) {
 		}
 		k.AsOf, k.TableDigest.Behind, k.Recorded = shard.Past(moment(one.AsOf), now), one.Behind, one.Recorded
 		k.HeadDigest, k.HeldBack, k.Unjudged, k.Absent = one.Head, one.HeldBack, one.Unjudged, one.Absent
-		k.HoldUntil = moment(one.HoldUntil)
+		k.HoldUntil, k.HeldAsOf = moment(one.HoldUntil), shard.Past(moment(one.HeldAsOf), now)
 		for i := range k.Resources {
 			r := &k.Resources[i]
 			if r.Expires = moment(r.Expires); r.Errored {

@@ -67,6 +67,9 @@ func (h *Hold) See(e Evidence) {
 	}
 }
 
+// Renew records that all that is held back was replaced by what the control plane served later.
+func (h *Hold) Renew(asOf time.Time) { h.evidence.AsOf = asOf }
+
 // Outcome says what has changed by a hold.
 type Outcome struct {
 	Begins bool // a hold with this reason begins
