@@ -240,7 +240,7 @@ func (c *clocks) observe(e *record.Event) []check.Contradiction {
 	}
 	for name, serial := range states {
 		id := resourceID{v.client.Key, e.Type, name}
-		if h, had := j.histories[id], v.past[id]; h.find(serial, had) < 0 && h.find(serial, 0) >= 0 && !j.givesBack(e, id, had, serial) {
+		if h, had := j.histories[id], v.past[id]; h.find(serial, had) < 0 && h.find(serial, 0) >= 0 && !j.givesBack(e, e.Node, id, had, serial) {
 			if j.misled(e.Node) {
 				j.counts.Excused++
 				return nil

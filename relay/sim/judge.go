@@ -53,11 +53,18 @@ type judge struct {
 	last       time.Time               // of the last look
 	exposures  map[string]*exposure    // by key
 	revisedAt  map[string]time.Time    // by key: when the control plane last changed what rollouts release
+	removed    map[nodeResource]int    // as what a node has last removed a resource from a client
 	unchecked  map[int]bool            // serials of resources that all clients may get; see exposure.passed
 }
 
 // resourceID is a resource of a key.
 type resourceID struct{ key, typeURL, name string }
+
+// nodeResource is a resource of a key on a node.
+type nodeResource struct {
+	node string
+	resourceID
+}
 
 // view is what the judge knows of a client.
 type view struct {
@@ -88,7 +95,8 @@ func newJudge(w *World) *judge {
 		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), asked: make(map[string]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
 		empty: make(map[resourceID]emptying), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), overtaken: make(map[string]bool), holders: newHolders(),
 		reached: make(map[string]*reached), successors: make(map[resourceID]successors), had: make(map[want]time.Time),
-		claims: make(map[string]claim), ended: make(map[string]time.Time), first: make(map[want]time.Time),
+		removed: make(map[nodeResource]int),
+		claims:  make(map[string]claim), ended: make(map[string]time.Time), first: make(map[want]time.Time),
 		exposures: make(map[string]*exposure), revisedAt: make(map[string]time.Time), unchecked: make(map[int]bool),
 	}
 }

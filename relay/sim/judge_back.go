@@ -17,6 +17,9 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		id := resourceID{c.client.Key, e.Type, name}
 		h, at := j.histories[id], c.past[id]
 		if to := h.find(serial, at); to >= 0 {
+			if h != nil && serial == absent && h.serials[at] != absent {
+				j.removed[nodeResource{c.stream.node, id}] = h.serials[at]
+			}
 			c.past[id], c.stream.has[id] = to, to
 			return nil
 		}
@@ -26,7 +29,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		}
 		c.past[id], c.stream.has[id] = before, before
 		knows := ""
-		if !j.givesBack(e, id, at, serial) && !j.late(c.stream.node) {
+		if !j.givesBack(e, c.stream.node, id, at, serial) && !j.late(c.stream.node) {
 			if knows = j.knows(c, id, at); knows == "" && j.proven(id, at) {
 				knows = "the tier head"
 			}
@@ -54,10 +57,13 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 // givesBack reports whether the removal guard gives back what a client has lost, at a time,
 // as it was before (K16): what those refer to that it keeps, which are clusters, endpoints and
 // routes, and what other nodes hold back. A node that had nothing does what the control plane
-// says, and may meet others later that hold that back.
-func (j *judge) givesBack(e *record.Event, id resourceID, at, serial int) bool {
+// says, and may meet others later that hold that back. A node whose connection
+// to the control plane had stalled gives back what it has removed itself, which may be older than what
+// others had.
+func (j *judge) givesBack(e *record.Event, node string, id resourceID, at, serial int) bool {
 	h := j.histories[id]
-	return j.world.plan.Guard && h.serials[at] == absent && serial != absent && h.heldBefore(at, serial) &&
+	return j.world.plan.Guard && h.serials[at] == absent && serial != absent &&
+		(h.heldBefore(at, serial) || j.originStalled(node) && j.removed[nodeResource{node, id}] == serial) &&
 		(e.Type != xdstest.ListenerType || j.holdsBack(e, id))
 }
 

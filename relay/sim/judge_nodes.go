@@ -31,7 +31,7 @@ func (j *judge) lookAtReached(passed time.Duration) {
 		}
 		r := j.reached[n.name]
 		if r == nil {
-			r = &reached{}
+			r = &reached{redis: !n.blind} // Redis may have been in reach for no longer than a moment
 			j.reached[n.name] = r
 		}
 		r.redis = r.redis || j.world.redis.host != nil && j.world.network.passes(n.name, redisHost)

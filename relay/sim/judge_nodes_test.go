@@ -26,13 +26,16 @@ func TestJudgeReady(t *testing.T) {
 		"what it says does not arrive": {wrong: func(w *World) { w.trouble(1, trouble{redisHost, "n0", xdstest.Way{Stalled: true}}) }, after: tick, waits: true},
 		"it is slow":                   {wrong: func(w *World) { w.trouble(1, both("n0", redisHost, xdstest.Way{Delay: time.Second})...) }, after: tick},
 		"the time is over":             {wrong: func(w *World) { w.trouble(1, both("n0", redisHost, refused)...) }, after: config.Default().Tier.OwnerTimeout},
-		"it was in reach for a moment": {wrong: func(w *World) { w.judge.look(); w.trouble(1, both("n0", redisHost, refused)...) }, after: tick},
+		"it was in reach for a moment": {wrong: func(w *World) {
+			w.nodes[0].blind = false
+			w.trouble(1, both("n0", redisHost, refused)...)
+		}, after: tick},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j, _ := forged(t, false)
 				n := j.world.nodes[0]
-				n.since = time.Now()
+				n.since, n.blind = time.Now(), true
 				time.Sleep(tick) //nolint:forbidigo // virtual time
 				test.wrong(j.world)
 				time.Sleep(test.after) //nolint:forbidigo // virtual time

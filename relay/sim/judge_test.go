@@ -185,10 +185,12 @@ func TestJudgeGivenBack(t *testing.T) {
 		is     func(record.Event) record.Event // of which type
 		found  bool
 		alone  bool // without the guard
+		stalls bool // the connection of the node to the control plane had stalled
 	}{
 		"as it was":            {events: slices.Concat(served, gone)},
 		"without the guard":    {events: slices.Concat(served, gone), alone: true, found: true},
 		"older":                {events: slices.Concat(served, []record.Event{has(2, "a"), sent(has(2, "a")), acked(has(2, "a"))}, gone), found: true},
+		"newer elsewhere":      {events: slices.Concat(served, []record.Event{has(2, "a"), sent(has(2, "a")), acked(has(2, "a"))}, gone), stalls: true},
 		"newer did not arrive": {events: slices.Concat(served, []record.Event{acked(has(1, "a")), has(2, "a"), sent(has(2, "a"))}, gone)},
 		"newer was never sent": {events: slices.Concat(served, []record.Event{has(2, "a")}, gone)},
 		"a listener":           {events: slices.Concat(served, gone), is: listener, found: true},
@@ -196,6 +198,9 @@ func TestJudgeGivenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j, observe := forged(t, !test.alone)
+			if test.stalls {
+				j.stalled["n0"] = time.Now()
+			}
 			var all []check.Contradiction
 			for _, e := range append(test.events, got("x", 1, "a")) {
 				if test.is != nil {
