@@ -277,6 +277,12 @@ func (j *judge) running(name string) bool {
 	return n != nil && n.relay != nil
 }
 
+// serves reports whether the node of a stream still runs since the stream was opened: a client notices
+// late that a node has lost its power, and that may run again by then.
+func (j *judge) serves(s *stream) bool {
+	return s != nil && j.running(s.node) && !j.world.node(s.node).since.After(s.opened)
+}
+
 // found is a contradiction at an event.
 func found(guarantee string, e *record.Event, format string, args ...any) []check.Contradiction {
 	return []check.Contradiction{{Guarantee: guarantee, Event: *e, Text: fmt.Sprintf(format, args...)}}

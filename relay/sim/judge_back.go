@@ -179,7 +179,7 @@ func (j *judge) lookAtStalled() {
 func (j *judge) knows(of *view, id resourceID, least int) string {
 	node := of.stream.node
 	for _, c := range j.clients {
-		if c.stream == nil || c.client.Key != id.key || !j.running(c.stream.node) || !c.stream.answers(id.typeURL) {
+		if c.client.Key != id.key || !j.serves(c.stream) || !c.stream.answers(id.typeURL) {
 			continue
 		}
 		if at, ok := c.stream.has[id]; !ok || at < least || c != of && time.Since(c.stream.answered[id.typeURL]) == 0 {
@@ -199,7 +199,7 @@ func (j *judge) lookAtReturned() {
 		return
 	}
 	for _, c := range j.clients {
-		if c.stream == nil || time.Since(c.stream.opened) < calm || !j.running(c.stream.node) {
+		if !j.serves(c.stream) || time.Since(c.stream.opened) < calm {
 			continue
 		}
 		for id, at := range c.past {

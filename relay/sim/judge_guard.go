@@ -93,7 +93,7 @@ func (h *holders) hadClients(key, typeURL string, before time.Time) bool {
 // that names it.
 func (j *judge) lookAtHolders() {
 	for _, c := range j.clients {
-		if c.stream != nil && j.running(c.stream.node) { // its client may notice later that it does not
+		if j.serves(c.stream) { // its client may notice later that it does not
 			for typeURL := range c.client.Wants {
 				j.holders.wants(want{c.stream.node, c.client.Key, typeURL})
 			}
@@ -106,7 +106,7 @@ func (j *judge) lookAtHolders() {
 		n.blind = false
 	}
 	for _, c := range j.clients {
-		if c.stream == nil || time.Since(c.stream.opened) < calm || !j.running(c.stream.node) {
+		if !j.serves(c.stream) || time.Since(c.stream.opened) < calm {
 			continue
 		}
 		for typeURL, names := range c.held {

@@ -76,7 +76,7 @@ func (j *judge) others(than string) (names []string, good bool) {
 func (j *judge) lookAtHad() {
 	maps.DeleteFunc(j.successors, func(_ resourceID, h successors) bool { return time.Now().After(h.until) })
 	for _, c := range j.clients {
-		if c.stream == nil || !j.running(c.stream.node) {
+		if !j.serves(c.stream) {
 			continue
 		}
 		for typeURL := range c.stream.answered {

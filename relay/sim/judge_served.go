@@ -63,7 +63,7 @@ func (j *judge) lookAt(c *view, passed time.Duration) []check.Contradiction {
 // turnedAway judges a stream that ends UNAVAILABLE without an answer, by the same run of the
 // node that it was opened to: a client learns of a loss of power when the machine is back.
 func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradiction {
-	if len(s.answered) > 0 || time.Since(s.opened) < servedWithin || !j.running(s.node) || j.world.node(s.node).since.After(s.opened) {
+	if len(s.answered) > 0 || time.Since(s.opened) < servedWithin || !j.serves(s) {
 		return nil
 	}
 	return j.withheld(c, s, e, j.world.node(s.node).ready())
@@ -152,7 +152,7 @@ func (j *judge) holderOf(node, key, typeURL string, has func(*view) bool) string
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.clients)) {
 		c := j.clients[name]
-		if c.stream == nil || c.client.Key != key || !c.stream.answers(typeURL) || !j.running(c.stream.node) || !has(c) {
+		if c.client.Key != key || !j.serves(c.stream) || !c.stream.answers(typeURL) || !has(c) {
 			continue
 		}
 		if c.stream.node == node || j.world.redisWell() && j.calm(node, c.stream.node, redisHost) {
@@ -168,7 +168,7 @@ func (j *judge) holderOf(node, key, typeURL string, has func(*view) bool) string
 // does one whose node has lost its power, since it has no keepalive.
 func (j *judge) servedSomewhere(c *view, typeURL string) bool {
 	for _, n := range j.world.nodes[:j.world.plan.Nodes] {
-		if c.stream != nil && n.name != c.stream.node && (len(c.stream.answered) > 0 || !j.running(c.stream.node)) {
+		if c.stream != nil && n.name != c.stream.node && (len(c.stream.answered) > 0 || !j.serves(c.stream)) {
 			continue
 		}
 		if n.relay == nil || !j.calm(n.name, clientsHost) {

@@ -322,6 +322,25 @@ func TestJudgeTurnedAway(t *testing.T) {
 	}
 }
 
+// TestJudgeStreamsOfBefore: a stream that a client still has to a node from before its restart does not
+// show what the node has now.
+func TestJudgeStreamsOfBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, observe := forged(t, false)
+		if all := observe(has(1, "a"), came("x"), opened("x", "n0"), got("x", 1, "a"), came("y"), opened("y", "n1")); len(all) > 0 {
+			t.Fatal(all)
+		}
+		holder := func() string { return j.holder("n1", "k", xdstest.ClusterType) }
+		if got := holder(); got != "n0" {
+			t.Errorf("%q has it, expected n0", got)
+		}
+		j.world.nodes[0].since = time.Now().Add(time.Second)
+		if got := holder(); got != "" {
+			t.Errorf("%q has it after its restart", got)
+		}
+	})
+}
+
 // TestJudgeTurnedAwayByClaims: a node that knows only that there is nothing leaves a delta client what
 // it returned with, so that this is no proof that the node has it.
 func TestJudgeTurnedAwayByClaims(t *testing.T) {
