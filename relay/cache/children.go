@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -119,18 +120,30 @@ func (c *children) look() {
 	if !c.table.group.cache.guards() {
 		return
 	}
-	for _, url := range parentTypes[c.table.Type.URL] {
-		if parent := c.table.group.lookup(resource.TypeOf(url)); parent != nil {
-			above := children{table: parent}
-			held := parent.Type.EndpointType == c.table.Type.URL && above.has("")
-			parent.mu.RLock()
-			c.lookAtLocked(parent)
-			if held {
-				c.keepForLocked(parent, &above)
-			}
-			parent.mu.RUnlock()
+	for _, parent := range c.table.group.parentsOf(c.table.Type.URL) {
+		above := children{table: parent}
+		held := parent.Type.EndpointType == c.table.Type.URL && above.has("")
+		parent.mu.RLock()
+		c.lookAtLocked(parent)
+		if held {
+			c.keepForLocked(parent, &above)
+		}
+		parent.mu.RUnlock()
+	}
+}
+
+// parentsOf returns the tables of the parent types of a type. Where there is none, since no client here
+// asks for a parent type, it has those of its parents: other nodes may have clusters that refer to
+// endpoints here.
+func (g *Group) parentsOf(url string) (tables []*Table) {
+	for _, above := range parentTypes[url] {
+		if t := g.lookup(resource.TypeOf(above)); t != nil {
+			tables = append(tables, t)
+		} else {
+			tables = append(tables, g.parentsOf(above)...)
 		}
 	}
+	return tables
 }
 
 // lookAtLocked examines the guard of a parent's table, whose mu must be held.
@@ -160,12 +173,17 @@ func (c *children) lookAtLocked(parent *Table) {
 }
 
 // keepForLocked keeps the endpoints of all clusters, since listeners are held back: the control plane
-// may be about to remove these clusters, or may not be able to. parent is the table of clusters, whose
+// may be about to remove these clusters, or may not be able to. Where it is not known which clusters
+// there are, it keeps all endpoints. parent is the table of clusters, whose
 // mu must be held, and above has looked at its parents.
 func (c *children) keepForLocked(parent *Table, above *children) {
 	c.restored = c.restored || above.restored
 	if c.asOf.IsZero() || above.asOf.Before(c.asOf) {
 		c.asOf = above.asOf
+	}
+	if !parent.demand.WildcardAnswered() {
+		c.all = true // clients of other nodes may have others
+		return
 	}
 	if c.names == nil {
 		c.names = make(map[string]struct{})
@@ -353,18 +371,16 @@ func (t *Table) forgetLostLocked(now time.Time) (next time.Time) {
 func (g *Group) restoreChildren(parent *resource.Type) {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
-		for _, url := range parentTypes[t.Type.URL] {
-			if url != parent.URL {
-				continue
-			}
-			t.mu.Lock()
-			t.restoreLocked(woken)
-			t.recheckHeadLocked(woken)
-			more := t.takeHoldsLocked()
-			t.mu.Unlock()
-			if more || t.Type.EndpointType != "" { // endpoints are kept for listeners, too
-				g.restoreChildren(t.Type)
-			}
+		if !slices.ContainsFunc(g.parentsOf(t.Type.URL), func(above *Table) bool { return above.Type == parent }) {
+			continue
+		}
+		t.mu.Lock()
+		t.restoreLocked(woken)
+		t.recheckHeadLocked(woken)
+		more := t.takeHoldsLocked()
+		t.mu.Unlock()
+		if more || t.Type.EndpointType != "" { // endpoints are kept for listeners, too
+			g.restoreChildren(t.Type)
 		}
 	}
 	g.changed()

@@ -276,6 +276,43 @@ func TestEndpointsOfHeldListeners(t *testing.T) {
 	}
 }
 
+// TestEndpointsWithoutClusters: K16, E8: the same on a node whose clients ask for endpoints and not for
+// clusters, which clients of other nodes have.
+func TestEndpointsWithoutClusters(t *testing.T) {
+	listeners := resource.TypeOf(resource.ListenerURL)
+	for name, tc := range map[string]struct{ first, left bool }{"removed first": {first: true}, "removed then": {}, "clients of clusters have left": {left: true}} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				if tc.left {
+					c := w.client(clusters, true)
+					w.apply(clusters, withEndpoints("a"))
+					c.table.Leave(&c.w)
+					pass(time.Hour)
+				}
+				l, e := w.client(listeners, true), w.client(endpoints, false, "a")
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Apply(Update{Type: listeners, Full: true, Resources: res2("l")})
+				w.apply(endpoints, endpointSet(t, "a", 1))
+				expect(t, l.ask(t, Query{}), "l")
+				expect(t, e.ask(t, Query{}), "a")
+				if tc.first {
+					w.remove(endpoints, "a")
+				}
+				w.feed.Apply(Update{Type: listeners, Full: true})
+				if !tc.first {
+					w.remove(endpoints, "a")
+				}
+				expectSees(t, e, "a")
+				expectSees(t, l, "l")
+				pass(guarding.RemovalHold)
+				expectSees(t, e, "-a")
+				expectSees(t, l)
+			})
+		})
+	}
+}
+
 // TestReleasedStaysAway: resources that are removed when a hold ends, on this node or on the owner
 // that it followed until then, are not restored when their parents are held back next (K16).
 func TestReleasedStaysAway(t *testing.T) {
@@ -467,187 +504,5 @@ func TestChildrenHeldElsewhere(t *testing.T) {
 		expectSees(t, f.clusters, names...)
 		expectSees(t, f.endpoints, names...)
 		w.check()
-	})
-}
-
-// TestClaimsOfOldChildren: K16, E8, B37: a client that returns with a cluster that the control
-// plane no longer had when it answered, and with its endpoints, keeps neither while the listeners
-// are held back.
-func TestClaimsOfOldChildren(t *testing.T) {
-	listeners := resource.TypeOf(resource.ListenerURL)
-	inTime(t, guarding, func(t *testing.T, w *world) {
-		asOf := time.Now().Add(-time.Hour)
-		w.group.RestoreFrom(holds(listeners, true, asOf, res("l", "1"), res("m", "1")))
-		w.group.RestoreFrom(holds(clusters, true, asOf, withEndpoints("a"), withEndpoints("b"), withEndpoints("c")))
-		w.group.RestoreFrom(holds(endpoints, false, asOf, endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
-		w.client(listeners, true)
-		c := w.client(clusters, true)
-		e := w.client(endpoints, false, "a", "b")
-		w.feed.TakeDemand(true, true)
-		all := func(typ *resource.Type, rs ...*resource.Resource) {
-			w.feed.Apply(Update{Type: typ, Resources: rs, Full: true})
-		}
-		all(listeners, res("l", "1"), res("m", "1"))
-		all(clusters, withEndpoints("a"), withEndpoints("c"))
-		w.apply(endpoints, endpointSet(t, "a", 1))
-		w.remove(endpoints, "b")
-		pass(time.Second)
-		all(listeners)
-		for typ, of := range map[string]*client{"clusters": c, "endpoints": e} {
-			sent, rest := of.reconcile(t, []resource.Held{{Name: "b", Version: "1"}})
-			gone, _, _ := of.table.Gone(&of.w, nil, rest)
-			if !slices.Contains(sent, "-b") && gone == nil {
-				t.Errorf("%s: b stays, expected neither it nor its endpoints to stay: %v, %v", typ, sent, rest)
-			}
-		}
-	})
-}
-
-// TestClaimsOfChildren: K16, B37: a node that asks for endpoints only after the control plane has
-// lost them does not remove them from a client that returns with them, as long as it holds their
-// clusters back. When these are removed, or are back without endpoints, it does.
-func TestClaimsOfChildren(t *testing.T) {
-	for name, tc := range map[string]struct {
-		then func(w *world)
-		open bool
-	}{
-		"clusters are held back": {func(*world) { pass(guarding.RemovalHold - time.Minute) }, true},
-		"clusters go":            {func(*world) { pass(guarding.RemovalHold) }, false},
-		"clusters are back without endpoints": {func(w *world) {
-			w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"))
-			pass(childPause)
-		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inTime(t, guarding, func(t *testing.T, w *world) {
-				w.client(clusters, true)
-				w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"), withEndpoints("d"))
-				w.remove(clusters, "a", "b", "c")
-				c := w.client(endpoints, false, "a", "b", "d")
-				w.answer(endpoints)
-				w.remove(endpoints, "a", "b", "d")
-				sent, rest := c.reconcile(t, []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}, {Name: "d", Version: "1"}})
-				equal(t, "told at once", sent, []string{"-d"})
-				gone, rest, _ := c.table.Gone(&c.w, nil, rest)
-				if gone != nil || len(rest) != 2 {
-					t.Fatalf("%v have gone, and %v are open; expected a and b to be open", gone, rest)
-				}
-				w.nap()
-				tc.then(w)
-				if !w.woke()[c.w.sub] {
-					t.Fatal("nobody judges again what was left open")
-				}
-				if gone, rest, _ = c.table.Gone(&c.w, nil, rest); tc.open != (len(rest) == 2) || tc.open != (gone == nil) {
-					t.Errorf("%v have gone, and %v are open; expected them to be open: %t", gone, rest, tc.open)
-				}
-			})
-		})
-	}
-}
-
-// TestKept: the same where the control plane says that endpoints do not exist after claims of them were compared:
-// no change removes them, until the clusters go.
-func TestKept(t *testing.T) {
-	inTime(t, guarding, func(t *testing.T, w *world) {
-		w.client(clusters, true)
-		w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"), withEndpoints("d"))
-		w.remove(clusters, "a", "b", "c")
-		c := w.client(endpoints, false, "a", "d", "new")
-		sent, rest := c.reconcile(t, claims("a", "1", "d", "1"))
-		if len(sent) > 0 || len(rest) != 2 {
-			t.Fatalf("sent %q, and %v are open", sent, rest)
-		}
-		w.remove(endpoints, "a", "d", "new")
-		w.answer(endpoints)
-		kept := c.table.Kept(rest)
-		equal(t, "sent", said(c.ask(t, Query{Keep: kept})), []string{"-d", "-new"})
-		w.nap()
-		pass(guarding.RemovalHold)
-		if !w.woke()[c.w.sub] {
-			t.Fatal("nobody judges again what was kept")
-		}
-		if kept = c.table.Kept(rest); kept != nil {
-			t.Errorf("%v are still kept", kept.List)
-		}
-		gone, _, _ := c.table.Gone(&c.w, nil, rest)
-		equal(t, "sent after that", said(c.ask(t, Query{Force: gone})), []string{"-a", "-d"})
-	})
-}
-
-// TestKeptWhileTheOwnerAnswers: a node begins to follow another one, which now holds the clusters back. Until that has
-// answered for endpoints, a client keeps those that it claims, and other nodes are not sent that they are absent.
-func TestKeptWhileTheOwnerAnswers(t *testing.T) {
-	inTime(t, guarding, func(t *testing.T, w *world) {
-		w.client(clusters, true)
-		w.apply(clusters, withEndpoints("a"), withEndpoints("b"))
-		w.remove(clusters, "a", "b")
-		c := w.client(endpoints, false, "a")
-		_, rest := c.reconcile(t, claims("a", "1"))
-		w.remove(endpoints, "a")
-		w.answer(endpoints)
-		absent := func() int {
-			n := 0
-			for _, k := range w.group.Snapshots() {
-				n += len(k.Absent)
-			}
-			return n
-		}
-		if n := absent(); n > 0 {
-			t.Errorf("%d names are passed on as absent while the clusters are held back", n)
-		}
-		w.feed.Borrow(true)
-		w.feed.TakeDemand(true, true)
-		w.feed.Up()
-		w.feed.Apply(Update{Type: clusters, Mirror: true})
-		if gone, _, _ := c.table.Gone(&c.w, nil, rest); gone != nil || c.table.Kept(rest).Len() != 1 || absent() > 0 {
-			t.Fatalf("%v have gone before the owner has answered for them, %d are kept, %d absent", gone, c.table.Kept(rest).Len(), absent())
-		}
-		w.feed.Apply(Update{Type: endpoints, Mirror: true, Removed: []string{"a"}})
-		if gone, _, _ := c.table.Gone(&c.w, nil, rest); !gone.Has("a") || absent() != 1 {
-			t.Errorf("%v have gone, %d are absent", gone, absent())
-		}
-	})
-}
-
-// TestClaimsOfUnknownClusters: while removals of listeners are held back, a returning client keeps
-// a cluster that its node has never received, and so its endpoints, even if the node had those and
-// they were removed. Both are removed with the listeners (K16).
-func TestClaimsOfUnknownClusters(t *testing.T) {
-	inTime(t, guarding, func(t *testing.T, w *world) {
-		listeners := resource.TypeOf(resource.ListenerURL)
-		w.client(listeners, true)
-		w.client(clusters, true)
-		w.client(endpoints, false, "a", "b", "x")
-		w.apply(listeners, res("l", "1"))
-		w.apply(clusters, withEndpoints("a"), withEndpoints("b"))
-		w.apply(endpoints, endpointSet(t, "a", 1), endpointSet(t, "b", 1), endpointSet(t, "x", 1))
-		w.remove(clusters, "b")
-		w.remove(endpoints, "b", "x")
-		w.answer(clusters)
-		pass(justBefore)
-		w.remove(listeners, "l")
-		held := func(names ...string) (held []resource.Held) {
-			for _, n := range names {
-				held = append(held, resource.Held{Name: n, Version: "old"})
-			}
-			return held
-		}
-		c, e := w.client(clusters, true), w.client(endpoints, false, "b", "x")
-		sent, clustersLeft := c.reconcile(t, held("b", "x"))
-		equal(t, "clusters that are told at once", sent, []string{"a", "-b"})
-		sent, endpointsLeft := e.reconcile(t, held("b", "x"))
-		equal(t, "endpoints that are told at once", sent, []string{"-b"})
-		for _, over := range []bool{false, true} {
-			for _, c := range []struct {
-				*client
-				left []resource.Held
-			}{{c, clustersLeft}, {e, endpointsLeft}} {
-				gone, rest, _ := c.table.Gone(&c.w, nil, c.left)
-				if over != (gone != nil) || over != (len(rest) == 0) {
-					t.Errorf("%s: %v have gone, and %v are open; the hold is over: %t", c.table.Type.URL, gone, rest, over)
-				}
-			}
-			pass(guarding.RemovalHold)
-		}
 	})
 }
