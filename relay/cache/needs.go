@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache/confidence"
-	"xdsrelay/relay/cache/link"
 )
 
 // Other nodes of a tier may have what this node lacks while nothing arrives from the control plane.
@@ -150,7 +149,7 @@ func (g *Group) mayImprove(stream int) bool {
 func (g *Group) Unreachable() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.streams, func(l streamState) bool { return l.link.Phase == link.Failed })
+	return slices.ContainsFunc(g.streams, func(l streamState) bool { return l.link.HasFailed() })
 }
 
 func (t *Table) need(by int) Need {

@@ -15,8 +15,6 @@ type Link struct {
 	why     error     // there is no stream, if idle or failed
 	lost    time.Time // when a stream last ended on which something was received
 	resumed time.Time // when a stream began that did not immediately follow another one
-	// before says that the stream was down when the process slept, and no attempt has ended since.
-	before bool
 }
 
 // step applies an event at a time.
@@ -42,13 +40,12 @@ func (l *Link) Start(now time.Time) {
 
 // Up records that the stream is established.
 func (l *Link) Up(now time.Time) Effect {
-	l.before = false
 	return l.step(Up, now)
 }
 
 // Down records that there is no stream, and why.
 func (l *Link) Down(why error, now time.Time) Effect {
-	l.why, l.before = why, false
+	l.why = why
 	return l.step(Down, now)
 }
 
@@ -80,11 +77,10 @@ func (l *Link) Sleep(began, now time.Time) {
 	if !off.Has(l.Phase) {
 		l.Others.AwaitedSince = now
 	}
-	l.before = l.IsDown()
 }
 
 // IsCutOff reports whether there is no stream, by an attempt that has ended since the process last slept.
-func (l *Link) IsCutOff() bool { return l.IsDown() && !l.before }
+func (l *Link) IsCutOff() bool { return cut.Has(l.Phase) }
 
 // Release records that nothing is wanted of the stream any more.
 func (l *Link) Release(now time.Time) {
@@ -113,8 +109,12 @@ func (l *Link) Err() error {
 	return nil
 }
 
-// IsDown reports whether the last attempt has failed, or the key is idle.
+// IsDown reports whether the last attempt has failed, before or after the process last slept, or the key
+// is idle.
 func (l *Link) IsDown() bool { return down.Has(l.Phase) }
+
+// HasFailed reports whether the last attempt has failed.
+func (l *Link) HasFailed() bool { return failed.Has(l.Phase) }
 
 // IsBorrowed reports whether the stream leads to another node.
 func (l *Link) IsBorrowed() bool { return l.Target == OtherNode }

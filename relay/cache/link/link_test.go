@@ -49,7 +49,7 @@ func TestQuestions(t *testing.T) {
 		l := Link{State: step.State, why: errOut}
 		l.Others.Exist = true
 		got := map[string]bool{
-			"IsUp": l.IsUp(), "IsDown": l.IsDown(), "IsBorrowed": l.IsBorrowed(), "Confirms": l.Confirms(),
+			"IsUp": l.IsUp(), "IsDown": l.IsDown(), "IsCutOff": l.IsCutOff(), "HasFailed": l.HasFailed(), "IsBorrowed": l.IsBorrowed(), "Confirms": l.Confirms(),
 			"AsksControlPlane": l.AsksControlPlane(), "MayRevoke": l.MayRevoke(), "MayImprove": l.MayImprove(), "Err": l.Err() != nil,
 			"AsksFirst": l.AsksFirst(at(0)),
 		}

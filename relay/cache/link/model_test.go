@@ -10,6 +10,7 @@ type flags struct {
 	reason    bool // why there is no stream is known
 	borrowed  bool
 	silent    bool
+	untried   bool // the reason is from before the process slept
 
 	lost, resumed, began, news, back bool // effects of the last event
 }
@@ -29,6 +30,7 @@ func (f *flags) possible(e Event) bool {
 func (f *flags) apply(e Event) {
 	f.forgetEffects()
 	was := *f
+	f.untried = f.untried && (e == Borrowed || e == Returned || e == Silenced || e == Responded || e == Slept)
 	switch e {
 	case Started:
 		f.feed, f.reason, f.began = true, false, true
@@ -41,6 +43,8 @@ func (f *flags) apply(e Event) {
 		f.connected, f.borrowed = false, e == Borrowed
 	case Silenced, Responded:
 		f.silent = e == Silenced
+	case Slept:
+		f.untried = f.untried || f.reason && f.feed
 	case Released:
 		f.feed, f.connected, f.reason = false, false, false
 	case Idled:
@@ -70,6 +74,8 @@ func (f *flags) expected() (s State, _ Effect) {
 	switch {
 	case f.connected:
 		s.Phase = Established
+	case f.untried:
+		s.Phase = Untried
 	case f.reason && f.feed:
 		s.Phase = Failed
 	case f.reason:
@@ -83,7 +89,7 @@ func (f *flags) expected() (s State, _ Effect) {
 // answers are the answers to the questions by the facts.
 func (f *flags) answers() map[string]bool {
 	return map[string]bool{
-		"IsUp": f.connected, "IsDown": f.reason, "IsBorrowed": f.borrowed, "Confirms": f.confirms(),
+		"IsUp": f.connected, "IsDown": f.reason, "IsCutOff": f.reason && !f.untried, "HasFailed": f.reason && f.feed, "IsBorrowed": f.borrowed, "Confirms": f.confirms(),
 		"AsksControlPlane": f.connected && !f.borrowed, "MayRevoke": !f.borrowed && !f.reason, "MayImprove": !f.reason, "Err": f.reason,
 		"AsksFirst": !f.borrowed, "Unasked": !f.borrowed,
 	}

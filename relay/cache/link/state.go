@@ -22,6 +22,8 @@ const (
 	Connecting
 	// Failed: there is no stream, or the owner of the key cannot reach the control plane.
 	Failed
+	// Untried: there is no stream since before the process last slept, and no attempt has ended since.
+	Untried
 	// Established: there is a stream, and the control plane can be reached over it.
 	Established
 )
@@ -72,7 +74,7 @@ const (
 
 const (
 	targets = 2
-	phases  = 5
+	phases  = 6
 	voices  = 2
 	states  = targets * phases * voices
 )
@@ -84,7 +86,7 @@ func (s State) index() int {
 
 var (
 	targetNames = [targets]string{"ControlPlane", "OtherNode"}
-	phaseNames  = [phases]string{"Unneeded", "Idle", "Connecting", "Failed", "Established"}
+	phaseNames  = [phases]string{"Unneeded", "Idle", "Connecting", "Failed", "Untried", "Established"}
 	voiceNames  = [voices]string{"Heard", "Mute"}
 	eventNames  = [events]string{"Started", "Up", "Down", "Borrowed", "Returned", "Silenced", "Responded", "Slept", "Released", "Idled"}
 )

@@ -45,9 +45,13 @@ func only[T ~uint8](of ...T) transition.Set[T] { return transition.Only(of...) }
 // Sets of the rows, by what they have in common.
 var (
 	off         = only(Unneeded, Idle)
-	apart       = only(Connecting, Failed)
+	failed      = only(Failed, Untried)
+	apart       = only(Connecting, Failed, Untried)
 	established = only(Established)
-	down        = only(Idle, Failed) // there is a reason why there is no stream
+	down        = only(Idle, Failed, Untried) // there is a reason why there is no stream
+	cut         = only(Idle, Failed)          // it is from after the process last slept
+	asleep      = only(Unneeded, Idle, Connecting, Untried)
+	absent      = only(Unneeded, Idle, Connecting, Failed, Untried)
 
 	heard = only(Heard)
 	mute  = only(Mute)
@@ -59,25 +63,26 @@ var rows = []row{
 	{on: Started, phase: off, to: into(Connecting), effect: Restart},
 
 	{on: Up, phase: only(Connecting), to: into(Established), effect: Resume | Restart | News},
-	{on: Up, phase: only(Failed), to: into(Established), effect: Resume | Restart | News | Back},
+	{on: Up, phase: failed, to: into(Established), effect: Resume | Restart | News | Back},
 	{on: Up, phase: established, to: keep},
 
 	{on: Down, phase: only(Connecting), to: into(Failed), effect: News},
-	{on: Down, phase: only(Failed), to: keep},
+	{on: Down, phase: failed, to: into(Failed)},
 	{on: Down, phase: established, voice: heard, to: into(Failed), effect: Lose | Restart | News},
 	{on: Down, phase: established, voice: mute, to: into(Failed), effect: Restart | News},
 
-	{on: Borrowed, phase: only(Unneeded, Idle, Connecting, Failed), to: toward(OtherNode)},
+	{on: Borrowed, phase: absent, to: toward(OtherNode)},
 	{on: Borrowed, phase: established, voice: heard, to: State{OtherNode, Connecting, same}, effect: Lose | Restart},
 	{on: Borrowed, phase: established, voice: mute, to: State{OtherNode, Connecting, same}, effect: Restart},
-	{on: Returned, phase: only(Unneeded, Idle, Connecting, Failed), to: toward(ControlPlane)},
+	{on: Returned, phase: absent, to: toward(ControlPlane)},
 	{on: Returned, phase: established, voice: heard, to: State{ControlPlane, Connecting, same}, effect: Lose | Restart},
 	{on: Returned, phase: established, voice: mute, to: State{ControlPlane, Connecting, same}, effect: Restart},
 
 	{on: Silenced, to: State{same, same, Mute}},
 	{on: Responded, to: State{same, same, Heard}},
 
-	{on: Slept, phase: only(Unneeded, Idle, Connecting, Failed), to: keep},
+	{on: Slept, phase: asleep, to: keep},
+	{on: Slept, phase: only(Failed), to: into(Untried)},
 	{on: Slept, phase: established, voice: heard, to: keep, effect: Lose},
 	{on: Slept, phase: established, voice: mute, to: keep},
 

@@ -74,6 +74,7 @@ var (
 		"there is no stream, since the key is idle",
 		"the first attempt is under way",
 		"there is no stream, or the owner of the key cannot reach the control plane",
+		"the same since before the process last slept: no attempt has ended since",
 		"there is a stream, and the control plane can be reached over it",
 	}
 	voiceMeanings = [voices]string{
