@@ -71,9 +71,9 @@ func (f *Feed) Guarded() bool {
 // TakeOver restores what such nodes have and holds back its removal: resources that the stream
 // never had, if its control plane has answered that they do not exist and they are so many that
 // their removal would have been held back, and what such resources refer to. It reports whether
-// there were any. What the stream holds back itself is replaced by what such a node holds back, if the
-// control plane served that later: a node that restored an old record must not send it to all clients
-// of the tier.
+// there were any. Resources that the stream holds back itself are replaced by those that such a node
+// holds back, if the control plane served these later: a node that restored an old record must not send
+// it to all clients of the tier.
 func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 	g := f.group
 	g.hearHolds(theirs)
