@@ -20,8 +20,8 @@ type versions struct {
 	system resource.SystemVersion
 }
 
-// sentSumLocked sums up what a stream's control plane has sent.
-func (t *Table) sentSumLocked(by int) table.Sum {
+// sentSum sums up what a stream's control plane has sent.
+func (t *core) sentSum(by int) table.Sum {
 	sum := t.store.Sum(by)
 	if g := t.streams[by].gate; g != nil {
 		sum.Live, sum.Digest = g.Sent(sum.Live, sum.Digest)
@@ -29,9 +29,9 @@ func (t *Table) sentSumLocked(by int) table.Sum {
 	return sum
 }
 
-// sentLocked returns the resource that a stream's control plane has sent by the canonical name, and
+// sent returns the resource that a stream's control plane has sent by the canonical name, and
 // its newest version; nil if there is none.
-func (t *Table) sentLocked(by int, name string) (res *resource.Resource, version string) {
+func (t *core) sent(by int, name string) (res *resource.Resource, version string) {
 	if g := t.streams[by].gate; g != nil {
 		if c, pending := g.Get(name); pending && c.Sent != nil {
 			return c.Sent, c.Sent.Version
@@ -47,9 +47,9 @@ func (t *Table) sentLocked(by int, name string) (res *resource.Resource, version
 	return nil, ""
 }
 
-// ownsLocked reports whether a stream's control plane has sent the resource of the canonical name, or
+// owns reports whether a stream's control plane has sent the resource of the canonical name, or
 // refuses to show it.
-func (t *Table) ownsLocked(by int, name string) bool {
+func (t *core) owns(by int, name string) bool {
 	if g := t.streams[by].gate; g != nil {
 		if c, pending := g.Get(name); pending {
 			return c.Sent != nil
@@ -59,8 +59,8 @@ func (t *Table) ownsLocked(by int, name string) bool {
 	return e != nil && e.BelongsTo(by)
 }
 
-// ownedLocked iterates over the canonical names that a stream owns; see ownsLocked.
-func (t *Table) ownedLocked(by int) iter.Seq[string] {
+// owned iterates over the canonical names that a stream owns; see owns.
+func (t *core) owned(by int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name, e := range t.store.Entries() {
 			if g := t.streams[by].gate; g != nil {
@@ -82,11 +82,11 @@ func (t *Table) ownedLocked(by int) iter.Seq[string] {
 	}
 }
 
-// settleVersionsLocked updates the control plane's versions of a stream's content after u. sent and
+// settleVersions updates the control plane's versions of a stream's content after u. sent and
 // shown are the digests of the two accounts before, and exact says that all of u was accepted.
-func (t *Table) settleVersionsLocked(by int, u *Update, sent, shown resource.Digest, exact bool) {
+func (t *core) settleVersions(by int, u *Update, sent, shown resource.Digest, exact bool) {
 	stream := &t.streams[by]
-	account, now := &stream.versions, t.sentSumLocked(by).Digest
+	account, now := &stream.versions, t.sentSum(by).Digest
 	if stream.gate != nil {
 		account = &stream.gate.sent
 	}

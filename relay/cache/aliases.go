@@ -5,8 +5,8 @@ import "xdsrelay/relay/cache/table"
 // A resource may have other names besides its own (B38). The index of aliases finds entries by
 // their present and former names.
 
-// eachNamedLocked calls f once for each entry that has one of the names of s, or had one.
-func (t *Table) eachNamedLocked(s *Subscription, f func(*table.Entry)) {
+// eachNamed calls f once for each entry that has one of the names of s, or had one.
+func (t *core) eachNamed(s *Subscription, f func(*table.Entry)) {
 	t.store.EachNamed(s.names, s.globs > 0, f)
 }
 
@@ -15,8 +15,8 @@ func (t *Table) eachNamedLocked(s *Subscription, f func(*table.Entry)) {
 func (s *Subscription) eachNamed(f func(*table.Entry)) {
 	t, seen := s.table, make(map[*table.Entry]struct{})
 	for n := range inSteps(t, t.mu.reading(), &s.names) {
-		many := t.store.Aliased() || s.globs > 0
-		t.store.EachOf(n, func(e *table.Entry) {
+		many := t.core.store.Aliased() || s.globs > 0
+		t.core.store.EachOf(n, func(e *table.Entry) {
 			if _, twice := seen[e]; twice {
 				return
 			}

@@ -9,10 +9,10 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// rememberUpdateLocked remembers the update that has just made changes changes, and whose
+// rememberUpdate remembers the update that has just made changes changes, and whose
 // subscriptions are in woken. Its time of arrival is when it began to be applied: every
 // subscription that can see it had joined by then.
-func (t *Table) rememberUpdateLocked(u *Update, began time.Time, changes int, woken map[*Subscription]struct{}) {
+func (t *core) rememberUpdate(u *Update, began time.Time, changes int, woken map[*Subscription]struct{}) {
 	if changes == 0 {
 		return
 	}
@@ -29,7 +29,7 @@ func (t *Table) rememberUpdateLocked(u *Update, began time.Time, changes int, wo
 			received = began
 		}
 		one.Trace = tracer.Start(trace.Source{
-			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: cmp.Or(u.Version, t.store.All().Hex()), Received: received, Began: began, Parent: t.parentLocked(u, began),
+			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: cmp.Or(u.Version, t.store.All().Hex()), Received: received, Began: began, Parent: t.parent(u, began),
 		}, changes, clients)
 	}
 	t.updates.Add(one)
@@ -44,7 +44,7 @@ func (t *Table) ArrivedAt(w *Watcher, from, to uint64) (at time.Time) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if w.sub != nil {
-		t.updates.Each(&w.sub.updates, from, to, func(u *recent.Update[*trace.Update]) bool {
+		t.core.updates.Each(&w.sub.updates, from, to, func(u *recent.Update[*trace.Update]) bool {
 			at = time.Unix(0, u.At)
 			return false
 		})
@@ -59,7 +59,7 @@ func (t *Table) TracedSince(buf []*trace.Update, w *Watcher, from, to uint64, af
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if w.sub != nil {
-		t.updates.Each(&w.sub.updates, from, to, func(u *recent.Update[*trace.Update]) bool {
+		t.core.updates.Each(&w.sub.updates, from, to, func(u *recent.Update[*trace.Update]) bool {
 			if u.Trace.Flying() && u.At >= since {
 				buf = append(buf, u.Trace)
 			}
@@ -81,7 +81,7 @@ type UpdateRef struct {
 func (t *Table) Latest() (a UpdateRef, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	newest, number := t.updates.Newest()
+	newest, number := t.core.updates.Newest()
 	if newest == nil {
 		return UpdateRef{}, false
 	}

@@ -8,30 +8,29 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// applyLocked stores an answer of a stream, and adds to woken the subscriptions that can see a
-// change. It returns the number of changes, and a mass removal that is news; nil for none. t.mu
-// must be held.
-func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, mass *MassRemoval) {
+// apply stores an answer of a stream, and adds to woken the subscriptions that can see a change. It
+// returns the number of changes, and a mass removal that is news; nil for none.
+func (t *core) apply(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, mass *MassRemoval) {
 	t.fed.Updates++
 	stream := &t.streams[by]
-	before, shown, ignored := t.sentSumLocked(by), t.store.Sum(by).Digest, false
+	before, shown, ignored := t.sentSum(by), t.store.Sum(by).Digest, false
 	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror, version: u.newestVersion()}
 	if stream.gate != nil && !u.Mirror {
-		stream.gate.fresh = stream.gate.fresh && t.freshLocked()
+		stream.gate.fresh = stream.gate.fresh && t.fresh()
 		change.gate = stream.gate
 	}
-	change.noted, change.fresh = t.noted, t.noted != nil && t.freshLocked()
-	change.order = t.orderingLocked(by, &u)
+	change.noted, change.fresh = t.noted, t.noted != nil && t.fresh()
+	change.order = t.ordering(by, &u)
 	if u.Differences {
 		t.demand.SendsDifferences(by)
 	}
 	kept := children{table: t}
 	for _, res := range u.Resources {
 		switch {
-		case !t.mayHoldLocked(by, res):
+		case !t.mayHold(by, res):
 			t.fed.Ignored++
 			ignored = true
-			if u.Differences && !t.coveredLocked(by, res.Key, res.Aliases) {
+			if u.Differences && !t.covered(by, res.Key, res.Aliases) {
 				t.demand.AddGhost(by, res.Key, res.Name)
 			}
 		case res.DoNotCache && !t.group.sole: // must not be cached (K17)
@@ -52,12 +51,12 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	}
 	var missing []string
 	if u.Full {
-		missing = t.missingLocked(by, u)
+		missing = t.missing(by, u)
 	}
-	mass = t.guardLocked(by, u, before.Live, missing, &kept)
+	mass = t.guardRemovals(by, u, before.Live, missing, &kept)
 	var assumed []string
 	if u.assumed || u.Mirror && u.Partial {
-		assumed = t.unknownLocked(by, u.Removed)
+		assumed = t.unknown(by, u.Removed)
 	}
 	for _, spelled := range u.Removed {
 		change.remove(spelled)
@@ -74,45 +73,45 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			change.lose(name)
 		}
 	}
-	t.hearRestoredLocked(&u, missing)
+	t.hearRestored(&u, missing)
 	t.demand.BoundGhosts(by)
-	t.rejectLocked(by, u)
+	t.reject(by, u)
 	change.noteErrors(u)
 	change.learn(u.Errored)
 	changed = int(t.store.Gen() + 1 - change.first)
 	t.fed.Changes += uint64(changed)
-	t.settleVersionsLocked(by, &u, before.Digest, shown, !ignored)
+	t.settleVersions(by, &u, before.Digest, shown, !ignored)
 	stream.heard(u, server)
 	if u.Mirror || !u.Partial {
 		stream.mirroredAsOf = u.AsOf
 	}
-	t.overtakenLocked(by, &u, began)
+	t.overtaken(by, &u, began)
 	cause := CauseOrigin
 	if u.Mirror {
 		cause = CauseOwner
 	}
-	t.recordLocked(&change, began, cause, server)
-	t.hearLocked(&u)
+	t.record(&change, began, cause, server)
+	t.hear(&u)
 	switch {
 	case !u.Partial:
-		t.noteUnjudgedLocked(by, before.Live, began)
-		t.answerLocked(by, woken)
+		t.noteUnjudged(by, before.Live, began)
+		t.answer(by, woken)
 	case u.Mirror:
 		stream.confidence.PartAnswered(began) // this is between two states (E5)
 	}
 	return changed, mass
 }
 
-// mayHoldLocked reports whether a stream was asked for res (C10), and is the one to ask: no control
+// mayHold reports whether a stream was asked for res (C10), and is the one to ask: no control
 // plane may answer for what another one serves (G3).
-func (t *Table) mayHoldLocked(by int, res *resource.Resource) bool {
-	return t.coveredLocked(by, res.Key, res.Aliases) && t.oneOriginLocked(t.streamOf(res.Key), by)
+func (t *core) mayHold(by int, res *resource.Resource) bool {
+	return t.covered(by, res.Key, res.Aliases) && t.oneOrigin(t.streamOf(res.Key), by)
 }
 
-// missingLocked returns the canonical names that a stream owns and that its new full state omits. It
+// missing returns the canonical names that a stream owns and that its new full state omits. It
 // searches only if there are any.
-func (t *Table) missingLocked(by int, u Update) (missing []string) {
-	has := t.sentSumLocked(by)
+func (t *core) missing(by int, u Update) (missing []string) {
+	has := t.sentSum(by)
 	if len(u.Keep)+len(u.Errors)+has.Denied == 0 && len(u.Resources) == has.Live {
 		var all resource.Digest
 		for _, r := range u.Resources {
@@ -128,7 +127,7 @@ func (t *Table) missingLocked(by int, u Update) (missing []string) {
 			return
 		}
 		said[name] = struct{}{}
-		if t.ownsLocked(by, name) {
+		if t.owns(by, name) {
 			left--
 		}
 	}
@@ -145,7 +144,7 @@ func (t *Table) missingLocked(by int, u Update) (missing []string) {
 		return nil
 	}
 	missing = make([]string, 0, left)
-	for name := range t.ownedLocked(by) {
+	for name := range t.owned(by) {
 		if _, ok := said[name]; !ok {
 			missing = append(missing, name)
 		}
@@ -153,11 +152,11 @@ func (t *Table) missingLocked(by int, u Update) (missing []string) {
 	return missing
 }
 
-// answerLocked records that a stream has answered all that it was asked, and wakes the
+// answer records that a stream has answered all that it was asked, and wakes the
 // subscriptions that waited for that.
-func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
+func (t *core) answer(by int, woken map[*Subscription]struct{}) {
 	stream := &t.streams[by]
-	t.effectLocked(by, stream.confidence.Answered(), woken)
+	t.effect(by, stream.confidence.Answered(), woken)
 	stream.names.AnswerAll()
 	if !t.demand.Answer(by, t.group.cache.step) { // see forgetAnswered
 		return
@@ -178,9 +177,9 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	}
 }
 
-// effectLocked does what a transition of a stream's confidence does besides changing its state.
+// effect does what a transition of a stream's confidence does besides changing its state.
 // woken may be nil if the transition wakes no clients.
-func (t *Table) effectLocked(by int, e confidence.Effect, woken map[*Subscription]struct{}) {
+func (t *core) effect(by int, e confidence.Effect, woken map[*Subscription]struct{}) {
 	if e&confidence.Forget != 0 {
 		t.streams[by].names.EndSilences()
 	}
@@ -192,13 +191,13 @@ func (t *Table) effectLocked(by int, e confidence.Effect, woken map[*Subscriptio
 }
 
 // releaseLocked ends the waits of clients for a stream that will not answer soon.
-func (t *Table) releaseLocked(by int, woken map[*Subscription]struct{}) {
-	asOf := t.streamAsOfLocked(by, time.Now())
-	t.effectLocked(by, t.streams[by].confidence.Released(asOf), woken)
+func (t *core) release(by int, woken map[*Subscription]struct{}) {
+	asOf := t.streamAsOf(by, time.Now())
+	t.effect(by, t.streams[by].confidence.Released(asOf), woken)
 }
 
-// unholdLocked ends the withholding of possibly old content because its time has passed, which
+// unhold ends the withholding of possibly old content because its time has passed, which
 // confirms nothing.
-func (t *Table) unholdLocked(by int, woken map[*Subscription]struct{}) {
-	t.effectLocked(by, t.streams[by].confidence.HoldEnded(), woken)
+func (t *core) unhold(by int, woken map[*Subscription]struct{}) {
+	t.effect(by, t.streams[by].confidence.HoldEnded(), woken)
 }

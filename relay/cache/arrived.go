@@ -19,8 +19,8 @@ func (t *Table) Arrived(w *Watcher, v *View, since Position, claims []resource.H
 	}
 	has := make(map[*table.Entry]struct{})
 	for _, c := range claims {
-		if e := t.entryLocked(v, c.Name); e != nil {
-			if there, changed := s.seesLocked(e); there && changed > since.Gen && e.Res.Version == c.Version {
+		if e := t.core.entry(v, c.Name); e != nil {
+			if there, changed := s.sees(e); there && changed > since.Gen && e.Res.Version == c.Version {
 				has[e] = struct{}{}
 				continue
 			}
@@ -31,7 +31,7 @@ func (t *Table) Arrived(w *Watcher, v *View, since Position, claims []resource.H
 		return nil, 0, claims, false
 	}
 	var names []string
-	p := picker{table: t, sub: s, query: Query{Since: since, KeepRemoved: true, View: v}, out: &Changes{}}
+	p := picker{table: &t.core, sub: s, query: Query{Since: since, KeepRemoved: true, View: v}, out: &Changes{}}
 	seen := make(map[*table.Entry]struct{})
 	p.eachSince(func(e *table.Entry) {
 		if _, twice := seen[e]; twice {

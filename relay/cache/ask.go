@@ -30,11 +30,11 @@ func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
 	s.countGlobs(&Edited{Added: names})
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if _, members := t.store.Wildcard(); !wildcard || members < t.store.Live() { // else it sees the whole table
-		t.recountLocked(s)
+	if _, members := t.core.store.Wildcard(); !wildcard || members < t.core.store.Live() { // else it sees the whole table
+		t.core.recount(s)
 	}
-	digest, live := t.sumLocked(s)
-	return s, Seen{Version: digest.Hex(), Resources: live, Gen: t.store.Gen()}
+	digest, live := t.core.sum(s)
+	return s, Seen{Version: digest.Hex(), Resources: live, Gen: t.core.store.Gen()}
 }
 
 // Met reports whether the update with a number has changed something that s sees. If later updates
@@ -42,7 +42,7 @@ func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
 func (s *Subscription) Met(number uint64) bool {
 	t := s.table
 	t.mu.RLock()
-	before, gen, ok := t.updates.Span(number)
+	before, gen, ok := t.core.updates.Span(number)
 	t.mu.RUnlock()
 	if !ok {
 		return false

@@ -6,9 +6,9 @@ package cache
 // stream ends. Meanwhile it removes nothing from a client that returns with such a name (K14), and
 // other nodes do not get it as an answer.
 
-// isAssumedLocked reports whether a canonical name, which is wanted, counts as absent without
+// isAssumed reports whether a canonical name, which is wanted, counts as absent without
 // an answer.
-func (t *Table) isAssumedLocked(name string) bool {
+func (t *core) isAssumed(name string) bool {
 	w := t.demand.Get(name)
 	return w != nil && w.Stream() != Nobody && t.streams[w.Stream()].names.IsAssumed(name)
 }
@@ -17,10 +17,10 @@ func (t *Table) isAssumedLocked(name string) bool {
 func (t *Table) Assumes(w *Watcher) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return w.sub != nil && t.assumesLocked(w.sub)
+	return w.sub != nil && t.core.assumes(w.sub)
 }
 
-func (t *Table) assumesLocked(s *Subscription) bool {
+func (t *core) assumes(s *Subscription) bool {
 	for i := range t.streams {
 		if t.streams[i].names.AssumesAny(s.names) {
 			return true
@@ -33,22 +33,22 @@ func (t *Table) assumesLocked(s *Subscription) bool {
 func (g *Group) forgetAssumed(by int) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		n := t.streams[by].names.Assumed()
+		n := t.core.streams[by].names.Assumed()
 		t.mu.RUnlock()
 		if n == 0 {
 			continue
 		}
-		t.inPauses(&t.mu, func(step int, pause func()) {
-			for name := range t.streams[by].names.ScanAssumed(step, pause) {
-				t.reopenLocked(by, name)
+		t.core.inPauses(&t.mu, func(step int, pause func()) {
+			for name := range t.core.streams[by].names.ScanAssumed(step, pause) {
+				t.core.reopen(by, name)
 			}
 		})
 	}
 }
 
-// reopenLocked ends the assumption that a name is absent. Nothing changes for clients that were sent
-// it. t.mu must be held.
-func (t *Table) reopenLocked(by int, name string) {
+// reopen ends the assumption that a name is absent. Nothing changes for clients that were sent
+// it.
+func (t *core) reopen(by int, name string) {
 	if !t.streams[by].names.Answer(name) {
 		return // there was an answer meanwhile
 	}
@@ -56,12 +56,12 @@ func (t *Table) reopenLocked(by int, name string) {
 	if e == nil || e.Res != nil || e.Denied {
 		return
 	}
-	t.forgetEntryLocked(e)
+	t.forgetEntry(e)
 	w := t.demand.Get(name)
-	if w == nil || w.Stream() != by || t.failedLocked(name) {
+	if w == nil || w.Stream() != by || t.failed(name) {
 		return
 	}
-	if !t.demand.Answered(w) || t.isGlobLocked(name) {
+	if !t.demand.Answered(w) || t.isGlob(name) {
 		t.demand.Reopen(w, name)
 	}
 }

@@ -109,23 +109,23 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	}
 	// A client that had another subscription before may be further.
 	gen := max(q.View.reaches(s.gen), q.Since.Gen)
-	c = Changes{To: Position{gen, gen, q.Since.Noted}, Newest: gen, Source: t.sourceLocked(s)}
+	c = Changes{To: Position{gen, gen, q.Since.Noted}, Newest: gen, Source: t.core.source(s)}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
-	c.Known = t.knownLocked(s) && !(q.Reader == OtherNode && t.assumesLocked(s))
-	p := picker{table: t, sub: s, query: q, out: &c}
+	c.Known = t.core.known(s) && !(q.Reader == OtherNode && t.core.assumes(s))
+	p := picker{table: &t.core, sub: s, query: q, out: &c}
 	if q.Scope == NotesOnly {
 		c.To = q.Since
 		p.pickNotes()
 		p.finish()
 		return c, loose, nil
 	}
-	all, floor := t.store.Floors() // tombstones of names with interest stay
+	all, floor := t.core.store.Floors() // tombstones of names with interest stay
 	if s.key.wildcard {
 		floor = all
 	}
-	t.eachGlobLocked(s, func(g *table.Glob) { floor = max(floor, g.Floor()) })
+	t.core.eachGlob(s, func(g *table.Glob) { floor = max(floor, g.Floor()) })
 	if q.Since.Removed < floor {
 		return c, loose, ErrTooOld
 	}
@@ -142,7 +142,7 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	if onDemand && p.leftOut() {
 		c.To = q.Since
 		if c.To == Start && !c.Empty() {
-			c.To.Removed = t.store.Gen() // the client has something from now on
+			c.To.Removed = t.core.store.Gen() // the client has something from now on
 		}
 	}
 	c.News = slices.Clip(c.Resources)
@@ -157,14 +157,14 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 		c.Resources, c.Heartbeats = nil, nil
 		p.pickWhole()
 	}
-	t.calledAllLocked(c.Removed)
+	t.core.calledAll(c.Removed)
 	c.Withdraws = c.Withdraws || len(c.Removed)+len(c.RemovedNames)+len(c.Errors) > 0
 	p.finish()
 	return c, p.loose, nil
 }
 
-// knownLocked reports whether all streams that s depends on have answered for what it asks for.
-func (t *Table) knownLocked(s *Subscription) bool {
+// known reports whether all streams that s depends on have answered for what it asks for.
+func (t *core) known(s *Subscription) bool {
 	if len(s.waits) == 0 && s.globs == 0 {
 		return true
 	}
@@ -172,32 +172,32 @@ func (t *Table) knownLocked(s *Subscription) bool {
 		return false
 	}
 	for i := range t.streams {
-		if !t.streamKnownLocked(i, s) {
+		if !t.streamKnown(i, s) {
 			return false
 		}
 	}
 	return true
 }
 
-// streamKnownLocked reports whether a stream has answered for the names of s.
-func (t *Table) streamKnownLocked(stream int, s *Subscription) bool {
+// streamKnown reports whether a stream has answered for the names of s.
+func (t *core) streamKnown(stream int, s *Subscription) bool {
 	// A member is no answer for all of its glob.
-	lacks := func(n string) bool { return t.isGlobLocked(n) || !t.store.Exists(n) }
+	lacks := func(n string) bool { return t.isGlob(n) || !t.store.Exists(n) }
 	return !t.demand.OpenAmong(stream, s.names, s.open, lacks) // s.open is usually answered last
 }
 
-// wildVersionLocked is the version of the wildcard set.
-func (t *Table) wildVersionLocked() string {
-	if version := t.wildOriginVersionLocked(); version != "" {
+// wildVersion is the version of the wildcard set.
+func (t *core) wildVersion() string {
+	if version := t.wildOriginVersion(); version != "" {
 		return version
 	}
 	digest, _ := t.store.Wildcard()
 	return digest.Hex()
 }
 
-// wildOriginVersionLocked is the control plane's version of exactly the wildcard set; empty if there
+// wildOriginVersion is the control plane's version of exactly the wildcard set; empty if there
 // is none.
-func (t *Table) wildOriginVersionLocked() string {
+func (t *core) wildOriginVersion() string {
 	stream := t.wildStream()
 	if stream == nil || stream.version == "" {
 		return ""
@@ -209,8 +209,8 @@ func (t *Table) wildOriginVersionLocked() string {
 	return stream.version
 }
 
-// sumLocked returns the digest of all that s sees, and the number of those resources.
-func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
+// sum returns the digest of all that s sees, and the number of those resources.
+func (t *core) sum(s *Subscription) (digest resource.Digest, live int) {
 	if s.key.wildcard {
 		all, members := t.store.Wildcard()
 		return s.digest.Sub(s.members.digest).Add(all), s.live - s.members.live + members
@@ -218,33 +218,33 @@ func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
 	return s.digest, s.live
 }
 
-// versionLocked is the version of all that s sees in a view (D7): the control plane's own if that is
+// version is the version of all that s sees in a view (D7): the control plane's own if that is
 // exactly what it sent, otherwise a digest. leftover are resources that s still sees although they are
 // removed.
-func (t *Table) versionLocked(s *Subscription, v *View, leftover resource.Digest) (version string, derived bool) {
-	digest, live := t.sumInLocked(s, v)
+func (t *core) version(s *Subscription, v *View, leftover resource.Digest) (version string, derived bool) {
+	digest, live := t.sumIn(s, v)
 	if leftover == (resource.Digest{}) {
-		if at := t.stampLocked(s, v); at.Version != "" && live == at.Live && digest == at.Digest {
+		if at := t.stamp(s, v); at.Version != "" && live == at.Live && digest == at.Digest {
 			return at.Version, false
 		}
 	}
 	return digest.Add(leftover).Hex(), true
 }
 
-// systemLocked is a delta control plane's version of exactly what s sees in a view; empty if s sees
+// system is a delta control plane's version of exactly what s sees in a view; empty if s sees
 // less, or what several have sent.
-func (t *Table) systemLocked(s *Subscription, v *View) (none resource.SystemVersion) {
-	at := t.stampLocked(s, v)
-	if digest, live := t.sumInLocked(s, v); live != at.Live || digest != at.Digest {
+func (t *core) system(s *Subscription, v *View) (none resource.SystemVersion) {
+	at := t.stamp(s, v)
+	if digest, live := t.sumIn(s, v); live != at.Live || digest != at.Digest {
 		return none
 	}
 	return at.System
 }
 
-// stampLocked is the version that the only control plane of s gives to what it serves; the zero value
+// stamp is the version that the only control plane of s gives to what it serves; the zero value
 // if there are several.
-func (t *Table) stampLocked(s *Subscription, v *View) (none Stamp) {
-	by := t.onlyStreamLocked(s)
+func (t *core) stamp(s *Subscription, v *View) (none Stamp) {
+	by := t.onlyStream(s)
 	switch {
 	case by == Nobody:
 		return none
@@ -252,5 +252,5 @@ func (t *Table) stampLocked(s *Subscription, v *View) (none Stamp) {
 		return v.origin
 	}
 	has := t.store.Sum(by)
-	return Stamp{Digest: has.Digest, Live: has.Live, Version: t.streams[by].version, System: t.systemVersionLocked(by)}
+	return Stamp{Digest: has.Digest, Live: has.Live, Version: t.streams[by].version, System: t.systemVersion(by)}
 }

@@ -24,7 +24,7 @@ func (c *Cache) Check() []string {
 
 // checker collects what is wrong with one table, whose mu is held.
 type checker struct {
-	table *Table
+	table *core
 	wrong []string
 }
 
@@ -35,18 +35,18 @@ func (c *checker) complain(format string, args ...any) {
 func (t *Table) check() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	c := checker{table: t, wrong: slices.Concat(t.store.Check(), t.demand.Check(), t.errored.Check(), t.notes.Check(t.store.Notes(), func(stream int, name string) bool {
-		return t.coveredLocked(stream, name, nil)
+	c := checker{table: &t.core, wrong: slices.Concat(t.core.store.Check(), t.core.demand.Check(), t.core.errored.Check(), t.core.notes.Check(t.core.store.Notes(), func(stream int, name string) bool {
+		return t.core.covered(stream, name, nil)
 	}))}
 	c.entries()
 	c.globs()
 	c.demand()
 	c.gates()
 	c.orders()
-	if a := t.tierHead.Comparison; a != nil && a.Now() != t.store.All() {
-		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.Now().Hex(), t.store.All().Hex())
+	if a := t.core.tierHead.Comparison; a != nil && a.Now() != t.core.store.All() {
+		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.Now().Hex(), t.core.store.All().Hex())
 	}
-	for key, s := range t.subs {
+	for key, s := range t.core.subs {
 		c.subscription(key, s)
 	}
 	return c.wrong
@@ -98,14 +98,14 @@ func (c *checker) demand() {
 		if g := t.store.Glob(name); g != nil {
 			waits = waits || g.Live() == 0
 		}
-		if want, open := waits && t.unheardLocked(name), t.demand.Open(w, name); open != want {
+		if want, open := waits && t.unheard(name), t.demand.Open(w, name); open != want {
 			c.complain("%q waits for an answer: %t, but it is listed so: %t", name, want, open)
 		}
 	}
 	one("*", t.demand.Wildcard())
 	for i := range t.streams {
 		for name := range t.streams[i].guard.Names() {
-			if res, _ := t.sentLocked(i, name); res == nil {
+			if res, _ := t.sent(i, name); res == nil {
 				c.complain("the removal of %q is held back, but leg %d does not hold it", name, i)
 			}
 		}
@@ -120,7 +120,7 @@ func (c *checker) demand() {
 // subscription checks a subscription, which is filed under key.
 func (c *checker) subscription(key subKey, s *Subscription) {
 	t := c.table
-	if t.asksUncacheableLocked(s) && !s.private {
+	if t.asksUncacheable(s) && !s.private {
 		c.complain("a subscription asks for what must not be kept, and its clients do not know")
 	}
 	sum, globs := subKey{wildcard: s.key.wildcard, step: s.key.step}, 0
@@ -159,17 +159,17 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 		c.complain("a subscription is at generation %d, the table at %d", s.gen, t.store.Gen())
 	}
 	again := Subscription{key: s.key, names: s.names, globs: s.globs}
-	t.recountLocked(&again)
+	t.recount(&again)
 	if again.live != s.live || again.digest != s.digest || again.members != s.members {
 		c.complain("a subscription sees %d resources, but counts %d, or its digest is off", again.live, s.live)
 	}
 	missing := 0
 	for n := range s.names {
-		if t.missesNameLocked(n) {
+		if t.missesName(n) {
 			missing++
 		}
 	}
-	if s.hasPlainNamesLocked() && missing != len(s.names)-s.live {
+	if s.hasPlainNames() && missing != len(s.names)-s.live {
 		c.complain("of a subscription to %d names %d are missing, but %d resources are counted", len(s.names), missing, s.live)
 	}
 	for n := range s.names {

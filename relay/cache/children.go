@@ -61,7 +61,7 @@ func lockPlace(url string) int {
 
 // children determines which resources of a table are kept because of their parents.
 type children struct {
-	table  *Table
+	table  *core
 	looked bool
 	all    bool                // some parent of the type is held back
 	names  map[string]struct{} // of endpoint sets, whose clusters are known
@@ -85,20 +85,20 @@ func (c *children) has(name string) bool {
 	return c.all || named
 }
 
-// mayHaveLocked reports whether a client may keep a resource that the table does not have, because
+// mayHave reports whether a client may keep a resource that the table does not have, because
 // of its parents: not if the table had it, and its removal is definite. The endpoints of a cluster
 // that only the client knows stay as long as that.
-func (c *children) mayHaveLocked(name string) bool {
+func (c *children) mayHave(name string) bool {
 	e, l := c.table.store.Get(name), c.table.lost[name]
 	if !c.has(name) {
-		return c.ofUnknown(name) || (e == nil || e.Born == 0) && c.awaitsOwnerLocked()
+		return c.ofUnknown(name) || (e == nil || e.Born == 0) && c.awaitsOwner()
 	}
 	return e == nil || e.Born == 0 || l != nil && !c.outdates(l)
 }
 
-// awaitsOwnerLocked reports whether another node, which this one has begun to follow, has not answered for the type
+// awaitsOwner reports whether another node, which this one has begun to follow, has not answered for the type
 // yet. It may have answered for the parents, which it holds back instead of this node.
-func (c *children) awaitsOwnerLocked() bool {
+func (c *children) awaitsOwner() bool {
 	t, now := c.table, time.Now()
 	if !t.group.cache.guards() || len(parentTypes[t.Type.URL]) == 0 {
 		return false
@@ -121,12 +121,12 @@ func (c *children) look() {
 		return
 	}
 	for _, parent := range c.table.group.parentsOf(c.table.Type.URL) {
-		above := children{table: parent}
+		above := children{table: &parent.core}
 		held := parent.Type.EndpointType == c.table.Type.URL && above.has("")
 		parent.mu.RLock()
-		c.lookAtLocked(parent)
+		c.lookAt(parent)
 		if held {
-			c.keepForLocked(parent, &above)
+			c.keepFor(parent, &above)
 		}
 		parent.mu.RUnlock()
 	}
@@ -146,23 +146,23 @@ func (g *Group) parentsOf(url string) (tables []*Table) {
 	return tables
 }
 
-// lookAtLocked examines the guard of a parent's table, whose mu must be held.
-func (c *children) lookAtLocked(parent *Table) {
+// lookAt examines the guard of a parent's table, whose mu must be held.
+func (c *children) lookAt(parent *Table) {
 	byName := parent.Type.EndpointType == c.table.Type.URL
-	for i := range parent.streams {
-		seen := parent.streams[i].guard.Evidence()
+	for i := range parent.core.streams {
+		seen := parent.core.streams[i].guard.Evidence()
 		c.restored = c.restored || seen.Restored
 		if !seen.AsOf.IsZero() && (c.asOf.IsZero() || seen.AsOf.Before(c.asOf)) {
 			c.asOf = seen.AsOf
 		}
 	}
-	for i := range parent.streams {
-		for name := range parent.streams[i].guard.Names() {
+	for i := range parent.core.streams {
+		for name := range parent.core.streams[i].guard.Names() {
 			if !byName {
 				c.all = true
 				return
 			}
-			if e := parent.store.Get(name); e != nil && e.Res != nil && e.Res.Endpoints != "" {
+			if e := parent.core.store.Get(name); e != nil && e.Res != nil && e.Res.Endpoints != "" {
 				if c.names == nil {
 					c.names = make(map[string]struct{})
 				}
@@ -172,23 +172,23 @@ func (c *children) lookAtLocked(parent *Table) {
 	}
 }
 
-// keepForLocked keeps the endpoints of all clusters, since listeners are held back: the control plane
+// keepFor keeps the endpoints of all clusters, since listeners are held back: the control plane
 // may be about to remove these clusters, or may not be able to. Where it is not known which clusters
 // there are, it keeps all endpoints. parent is the table of clusters, whose
 // mu must be held, and above has looked at its parents.
-func (c *children) keepForLocked(parent *Table, above *children) {
+func (c *children) keepFor(parent *Table, above *children) {
 	c.restored = c.restored || above.restored
 	if c.asOf.IsZero() || above.asOf.Before(c.asOf) {
 		c.asOf = above.asOf
 	}
-	if !parent.demand.WildcardAnswered() {
+	if !parent.core.demand.WildcardAnswered() {
 		c.all = true // clients of other nodes may have others
 		return
 	}
 	if c.names == nil {
 		c.names = make(map[string]struct{})
 	}
-	for _, e := range parent.store.Entries() {
+	for _, e := range parent.core.store.Entries() {
 		if e.Res != nil && e.Res.Endpoints != "" {
 			c.names[e.Res.Endpoints] = struct{}{}
 		}
@@ -211,13 +211,13 @@ func (c *children) know() {
 	if clusters == nil || clusters.Type.EndpointType != c.table.Type.URL {
 		return
 	}
-	if above := (children{table: clusters}); !above.has("") {
+	if above := (children{table: &clusters.core}); !above.has("") {
 		return
 	}
 	c.known = make(map[string]struct{})
 	clusters.mu.RLock()
 	defer clusters.mu.RUnlock()
-	for _, e := range clusters.store.Entries() {
+	for _, e := range clusters.core.store.Entries() {
 		for _, res := range []*resource.Resource{e.Res, e.Last()} {
 			if res != nil {
 				c.known[res.Endpoints] = struct{}{}
@@ -230,7 +230,7 @@ func (c *children) know() {
 // are held back: a node that began to ask when the control plane had lost its data never had these
 // children, while the client has them from another node (K16). All such claims are judged again
 // when parents are removed, and after a pause.
-func (t *Table) leaveOpen() {
+func (t *core) leaveOpen() {
 	t.leftOpen.Store(true)
 	t.group.guardFrom(time.Now().Add(childPause))
 }
@@ -245,21 +245,21 @@ func (t *Table) Kept(claims []resource.Held) *Names {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	var names []string
-	kept := children{table: t}
+	kept := children{table: &t.core}
 	for _, c := range claims {
 		name := resource.Canonical(c.Name)
-		if e := t.store.Get(name); e != nil && e.Res == nil && kept.mayHaveLocked(name) {
+		if e := t.core.store.Get(name); e != nil && e.Res == nil && kept.mayHave(name) {
 			names = append(names, name)
 		}
 	}
 	if len(names) > 0 {
-		t.leaveOpen()
+		t.core.leaveOpen()
 	}
 	return NewNames(names)
 }
 
-// judgeOpenLocked wakes the clients whose claims were left open.
-func (t *Table) judgeOpenLocked(woken map[*Subscription]struct{}) {
+// judgeOpen wakes the clients whose claims were left open.
+func (t *core) judgeOpen(woken map[*Subscription]struct{}) {
 	if !t.leftOpen.Swap(false) {
 		return
 	}
@@ -288,29 +288,29 @@ func (u *updateTxn) keepChild(c *children, res *resource.Resource) bool {
 	if gone {
 		res = nil
 	}
-	u.table.keepLocked(u.by, e.Name, res)
+	u.table.keep(u.by, e.Name, res)
 	return true
 }
 
-// keepRemovedLocked holds back those removals of u that would take what is kept for its parents.
-func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string]struct{}) {
+// keepRemoved holds back those removals of u that would take what is kept for its parents.
+func (t *core) keepRemoved(c *children, by int, u Update, gone map[string]struct{}) {
 	for name := range gone {
 		if !t.streams[by].guard.Has(name) && c.has(name) {
-			t.keepLocked(by, name, nil)
+			t.keep(by, name, nil)
 		}
 	}
 	for _, a := range u.Errors {
 		name := resource.Canonical(a.Name)
 		if e := t.store.Get(name); a.Code == resource.CodeNotFound && e != nil && e.CopyFrom(by) != nil && c.has(name) {
-			t.keepLocked(by, name, nil)
+			t.keep(by, name, nil)
 		}
 	}
 }
 
-// keepLocked holds back the removal of a stream's resource, or its replacement by then.
-func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
+// keep holds back the removal of a stream's resource, or its replacement by then.
+func (t *core) keep(by int, name string, then *resource.Resource) {
 	check := time.Now().Add(childPause)
-	held := t.streams[by].guard.HoldForParents(name, then, check, t.evidenceLocked(by, t.streams[by].confidence.FromLastGood()))
+	held := t.streams[by].guard.HoldForParents(name, then, check, t.evidence(by, t.streams[by].confidence.FromLastGood()))
 	if held.Begins {
 		t.group.guardFrom(check)
 	}
@@ -329,9 +329,9 @@ type lost struct {
 	sent atomic.Bool
 }
 
-// loseLocked records that a stream has replaced old by res, nil for a removal. from is the
+// lose records that a stream has replaced old by res, nil for a removal. from is the
 // generation of old, 0 if clients may end it themselves.
-func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
+func (t *core) lose(by int, old, res *resource.Resource, from uint64) {
 	if !t.group.cache.guards() || parentTypes[t.Type.URL] == nil || old.Hollow() || res != nil && !res.Hollow() {
 		return
 	}
@@ -341,7 +341,7 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	}
 	if len(t.lost) < maxLost {
 		l := &lost{res: old, stream: by, at: time.Now(), gap: table.Gap{From: from, To: t.store.Gen()}}
-		l.Evidence = t.evidenceLocked(by, t.streams[by].confidence.FromLastGood())
+		l.Evidence = t.evidence(by, t.streams[by].confidence.FromLastGood())
 		if l.Restored {
 			l.AsOf = t.streams[by].confidence.RestoredAsOf() // before it was restored
 		}
@@ -349,9 +349,9 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	}
 }
 
-// forgetLostLocked forgets what was removed too long ago, and returns when to do so next; zero if
+// forgetLost forgets what was removed too long ago, and returns when to do so next; zero if
 // nothing is left.
-func (t *Table) forgetLostLocked(now time.Time) (next time.Time) {
+func (t *core) forgetLost(now time.Time) (next time.Time) {
 	for name, l := range t.lost {
 		switch over := l.at.Add(justBefore); {
 		case !over.After(now):
@@ -375,9 +375,9 @@ func (g *Group) restoreChildren(parent *resource.Type) {
 			continue
 		}
 		t.mu.Lock()
-		t.restoreLocked(woken)
-		t.recheckHeadLocked(woken)
-		more := t.takeHoldsLocked()
+		t.core.restore(woken)
+		t.core.recheckHead(woken)
+		more := t.core.takeHolds()
 		t.mu.Unlock()
 		if more || t.Type.EndpointType != "" { // endpoints are kept for listeners, too
 			g.restoreChildren(t.Type)
@@ -387,9 +387,9 @@ func (g *Group) restoreChildren(parent *resource.Type) {
 	g.cache.wake(woken)
 }
 
-func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
+func (t *core) restore(woken map[*Subscription]struct{}) {
 	now := time.Now()
-	t.forgetLostLocked(now)
+	t.forgetLost(now)
 	kept := children{table: t}
 	for name, l := range t.lost {
 		e := t.store.Get(name)
@@ -398,7 +398,7 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 				continue // the control plane has sent it again
 			}
 		}
-		if !kept.has(name) || !t.mayHoldLocked(l.stream, l.res) || e != nil && e.Res != nil && !e.Res.Hollow() {
+		if !kept.has(name) || !t.mayHold(l.stream, l.res) || e != nil && e.Res != nil && !e.Res.Hollow() {
 			continue
 		}
 		if kept.outdates(l) {
@@ -412,19 +412,19 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		change := updateTxn{table: t, by: l.stream, first: t.store.Gen() + 1, woken: woken}
 		change.put(l.res)
 		t.store.SetGap(t.store.Get(name), spared)
-		t.keepLocked(l.stream, name, then)
+		t.keep(l.stream, name, then)
 		stream := &t.streams[l.stream]
 		stream.guard.See(l.Evidence)
 		stream.forgetVersion() // the content is not what the control plane sent
 		t.fed.Changes += t.store.Gen() + 1 - change.first
-		t.recordLocked(&change, now, CauseKept, "")
+		t.record(&change, now, CauseKept, "")
 		delete(t.lost, name)
 	}
 }
 
-// takeHoldsLocked reports whether more is held back than at its last call, so that what was removed
+// takeHolds reports whether more is held back than at its last call, so that what was removed
 // shortly before has to be restored.
-func (t *Table) takeHoldsLocked() (more bool) {
+func (t *core) takeHolds() (more bool) {
 	more, t.holds = t.holds, false
 	return more
 }

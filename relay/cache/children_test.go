@@ -254,7 +254,7 @@ func TestEndpointsOfHeldListeners(t *testing.T) {
 					has := func(n string) bool {
 						cold.mu.RLock()
 						defer cold.mu.RUnlock()
-						e := cold.store.Get(n)
+						e := cold.core.store.Get(n)
 						return e != nil && e.Res != nil && !e.Res.Hollow()
 					}
 					for _, n := range []string{"a", "b"} {
@@ -371,7 +371,7 @@ func TestLongLost(t *testing.T) {
 		expect(t, f.endpoints.ask(t, Query{}), "-a")
 		pass(justBefore)
 		f.endpoints.table.mu.Lock()
-		if lost := f.endpoints.table.lost; lost != nil {
+		if lost := f.endpoints.table.core.lost; lost != nil {
 			t.Errorf("%v is remembered", lost)
 		}
 		f.endpoints.table.mu.Unlock()

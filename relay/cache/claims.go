@@ -17,7 +17,7 @@ func (f *Feed) Claims(typ *resource.Type) uint64 {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.streams[f.stream].claims
+	return t.core.streams[f.stream].claims
 }
 
 // ApplyAnswer is [Feed.Apply] of an answer to claims. It stores nothing and returns false if the
@@ -28,7 +28,7 @@ func (f *Feed) ApplyAnswer(claims uint64, u Update) (changes int, ok bool) {
 	ok = true
 	u.problems = problemsOf(u.Rejected)
 	changes = f.change(u.Type, func(t *Table) (Update, bool) {
-		ok = t.streams[f.stream].claims == claims
+		ok = t.core.streams[f.stream].claims == claims
 		return u, ok
 	})
 	return changes, ok

@@ -47,8 +47,8 @@ const maxCompared = 1000
 func (t *Table) Compare(from, to uint64) Comparison {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	out := Comparison{Forgotten: t.history.forgotten > from}
-	ring, next := t.history.ring, t.history.next
+	out := Comparison{Forgotten: t.core.history.forgotten > from}
+	ring, next := t.core.history.ring, t.core.history.next
 	differ := make(map[string]*ResourceChange)
 	later := make(map[string]struct{}) // names of which the content after to is still to be found
 	unsure := false                    // whether updates after to changed names that are not recorded
@@ -93,7 +93,7 @@ func (t *Table) Compare(from, to uint64) Comparison {
 		}
 	}
 	for name := range later {
-		differ[name].To = t.presentLocked(name, unsure)
+		differ[name].To = t.core.present(name, unsure)
 	}
 	out.Unlisted = max(0, out.Unlisted)
 	for _, c := range differ {
@@ -116,8 +116,8 @@ func (e *edit) before() Moment {
 	return Moment{KnownContent, e.from}
 }
 
-// presentLocked is the resource of a name now; unsure says that it may have changed unnoticed.
-func (t *Table) presentLocked(name string, unsure bool) Moment {
+// present is the resource of a name now; unsure says that it may have changed unnoticed.
+func (t *core) present(name string, unsure bool) Moment {
 	e := t.store.Get(name)
 	if unsure || e == nil || e.Res == nil {
 		return Moment{Known: NotKept}

@@ -21,7 +21,7 @@ type Seen struct {
 func (t *Table) Seen(w *Watcher) Seen {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.seenLocked(w)
+	return t.core.seen(w)
 }
 
 // Content is Seen with the resources. The cost is proportional to their number.
@@ -29,20 +29,20 @@ func (t *Table) Content(w *Watcher) (Seen, []*resource.Resource) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if w.sub == nil {
-		return t.seenLocked(w), nil
+		return t.core.seen(w), nil
 	}
 	var c Changes
-	p := picker{table: t, sub: w.sub, out: &c}
+	p := picker{table: &t.core, sub: w.sub, out: &c}
 	p.pickWhole()
-	return t.seenLocked(w), c.Resources
+	return t.core.seen(w), c.Resources
 }
 
-func (t *Table) seenLocked(w *Watcher) Seen {
+func (t *core) seen(w *Watcher) Seen {
 	s := Seen{Gen: t.store.Gen()}
 	var digest resource.Digest
 	if w.sub != nil {
-		digest, s.Resources = t.sumLocked(w.sub)
-		s.Source = t.sourceLocked(w.sub)
+		digest, s.Resources = t.sum(w.sub)
+		s.Source = t.source(w.sub)
 	}
 	s.Version = digest.Hex()
 	return s

@@ -20,7 +20,7 @@ const (
 
 // contents are the previous contents of the resources that an update changed or removed.
 type contents struct {
-	table *Table
+	table *core
 	edits []edit // with from
 	// Guarded by the store's mu.
 	bytes int64
@@ -143,7 +143,7 @@ func (c *Cache) DropHistory() { c.past.trim(0) }
 
 // keepsContents reports whether the previous contents of the table are recorded: never those of
 // secrets, nor those that belong to one client or identity.
-func (t *Table) keepsContents() bool {
+func (t *core) keepsContents() bool {
 	return t.group.cache.cfg.HistoryBytes > 0 && !t.group.private && !resource.HoldsSecrets(t.Type.URL)
 }
 
@@ -187,8 +187,8 @@ func (u *updateTxn) record(name string, kind editKind, from *resource.Resource, 
 // few resources.
 const mostSpare = 4
 
-// spareLocked keeps the memory of edits, to which nothing else may refer, for the next update.
-func (t *Table) spareLocked(edits []edit) {
+// spare keeps the memory of edits, to which nothing else may refer, for the next update.
+func (t *core) spare(edits []edit) {
 	if c := cap(edits); c > 0 && c <= mostSpare {
 		clear(edits)
 		t.spareEdits = edits[:0]

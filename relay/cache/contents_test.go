@@ -286,8 +286,8 @@ func TestVersions(t *testing.T) {
 	for i := range 2 * MaxVersions {
 		full(fmt.Sprint(i), res("a", fmt.Sprint(i)))
 	}
-	if expect("v8", 0, false); len(table.heard) != MaxVersions {
-		t.Errorf("%d versions are remembered", len(table.heard))
+	if expect("v8", 0, false); len(table.core.heard) != MaxVersions {
+		t.Errorf("%d versions are remembered", len(table.core.heard))
 	}
 }
 
@@ -330,7 +330,7 @@ func TestHistoryConcurrently(t *testing.T) {
 		t.Errorf("%d bytes are kept", used)
 	}
 	w.cache.DropHistory()
-	if used, own := w.cache.HistoryBytes(), tables[0].pastBytes.Load()+tables[1].pastBytes.Load(); used != 0 || own != 0 || len(w.cache.past.bodies) > 0 {
+	if used, own := w.cache.HistoryBytes(), tables[0].core.pastBytes.Load()+tables[1].core.pastBytes.Load(); used != 0 || own != 0 || len(w.cache.past.bodies) > 0 {
 		t.Errorf("%d bytes, %d of the keys, %d bodies are counted, and nothing is kept", used, own, len(w.cache.past.bodies))
 	}
 }

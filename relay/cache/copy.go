@@ -7,7 +7,7 @@ import (
 
 // updateTxn is one update of a stream that is being applied to a table, whose mu is held.
 type updateTxn struct {
-	table *Table
+	table *core
 	by    int
 	first uint64 // generation of the first change
 	woken map[*Subscription]struct{}
@@ -22,9 +22,9 @@ type updateTxn struct {
 	held  bool     // a gate held the changes back until now
 	order ordering // of its resources
 
-	added, changed, removed uint32 // resources; see recordLocked
+	added, changed, removed uint32 // resources; see record
 	edits                   []edit // the first of them; see record
-	version                 string // the control plane's own; see recordLocked
+	version                 string // the control plane's own; see record
 }
 
 // set gives name a state that clients can see.
@@ -35,9 +35,9 @@ func (u *updateTxn) set(name string, s table.State) {
 	}
 	u.noteBefore(name, e, s)
 	u.table.store.Next() // each change has its own, so that an update can be sent in parts (B40)
-	old := u.table.setLocked(name, s, u.first, u.woken)
+	old := u.table.set(name, s, u.first, u.woken)
 	if old != nil && !u.final {
-		u.table.loseLocked(u.by, old, s.Res, from)
+		u.table.lose(u.by, old, s.Res, from)
 	}
 	switch {
 	case old == s.Res:
@@ -117,7 +117,7 @@ func (u *updateTxn) put(res *resource.Resource) {
 
 // newCopy returns the copy of a stream of a resource that has arrived. Where another key has an equal
 // resource, both use the same memory.
-func (t *Table) newCopy(stream int, res *resource.Resource) table.Copy {
+func (t *core) newCopy(stream int, res *resource.Resource) table.Copy {
 	if t.shares {
 		res = t.group.cache.pool.Share(res)
 	}
@@ -203,7 +203,7 @@ func (u *updateTxn) remove(spelled string) {
 		t.store.Spell(name, spelled)
 	}
 	if w := t.demand.Get(name); w != nil && w.Stream() == u.by {
-		t.answerGlobLocked(name, u.woken)
+		t.answerGlob(name, u.woken)
 	}
 }
 

@@ -19,7 +19,7 @@ type subscribers = demand.Subscribers[*Subscription]
 const NameCost = demand.NameCost
 
 // newDemand makes the demand of t.
-func (t *Table) newDemand() demand.Demand[*Subscription] {
+func (t *core) newDemand() demand.Demand[*Subscription] {
 	streams := t.group.cache.cfg.Streams
 	cfg := demand.Config{
 		Route:    t.streamOf,
@@ -36,70 +36,70 @@ func (t *Table) newDemand() demand.Demand[*Subscription] {
 	return demand.New[*Subscription](cfg)
 }
 
-// addInterestLocked records that s asks for name. spelled is the client's spelling if that differs,
-// otherwise "". t.mu must be held.
-func (t *Table) addInterestLocked(s *Subscription, name, spelled string) {
+// addInterest records that s asks for name. spelled is the client's spelling if that differs,
+// otherwise "".
+func (t *core) addInterest(s *Subscription, name, spelled string) {
 	w := t.demand.Get(name)
 	if w == nil {
 		w = t.demand.Begin(name, spelled)
-		if e := t.store.Get(name); e != nil && e.Res == nil && w.Stream() != t.demand.Wildcard().Stream() && !t.askedForLocked(e) {
-			t.expireTombstoneLocked(e) // its absence from the wildcard set proves nothing about the name (D11)
+		if e := t.store.Get(name); e != nil && e.Res == nil && w.Stream() != t.demand.Wildcard().Stream() && !t.askedFor(e) {
+			t.expireTombstone(e) // its absence from the wildcard set proves nothing about the name (D11)
 		}
 		if resource.IsGlob(name) {
 			t.store.AddGlob(name)
 		}
-		if t.demand.Ask(w, name, t.unheardLocked(name)) {
-			t.nearLocked(w.Stream())
+		if t.demand.Ask(w, name, t.unheard(name)) {
+			t.near(w.Stream())
 		}
-		t.restoreNameLocked(name, w)
+		t.restoreName(name, w)
 	}
-	t.unbookLocked(w, name)
+	t.unbook(w, name)
 	t.demand.Join(w, s)
 	s.countPerStream(w, 1)
-	t.dependLocked(s, w)
+	t.depend(s, w)
 	if t.demand.Open(w, name) {
 		s.open = name
 	}
 }
 
-// unheardLocked reports whether nothing was received of a name.
-func (t *Table) unheardLocked(name string) bool {
-	return t.store.Get(name) == nil && !t.failedLocked(name)
+// unheard reports whether nothing was received of a name.
+func (t *core) unheard(name string) bool {
+	return t.store.Get(name) == nil && !t.failed(name)
 }
 
-// denyLocked makes those of names absent that no stream serves. It wakes no subscription: only the
-// client that asks for them at this moment sees it. t.mu must be held.
-func (t *Table) denyLocked(names []string) {
+// deny makes those of names absent that no stream serves. It wakes no subscription: only the
+// client that asks for them at this moment sees it.
+func (t *core) deny(names []string) {
 	for _, n := range names {
 		if w := t.demand.Get(n); w.Stream() == Nobody && t.store.Get(n) == nil {
-			t.setLocked(n, table.State{}, t.store.Next(), make(map[*Subscription]struct{}))
+			t.set(n, table.State{}, t.store.Next(), make(map[*Subscription]struct{}))
 		}
 	}
 }
 
-func (t *Table) addWildcardInterestLocked(s *Subscription) {
+func (t *core) addWildcardInterest(s *Subscription) {
 	if !t.demand.Wildcard().Demanded() {
-		t.dropRestLocked()
+		t.dropRest()
 	}
 	if t.demand.JoinWildcard(s) {
-		t.restoreWildcardLocked()
+		t.restoreWildcard()
 	}
 	s.countPerStream(t.demand.Wildcard(), 1)
-	t.dependLocked(s, t.demand.Wildcard())
+	t.depend(s, t.demand.Wildcard())
 }
 
 // wildStream is the stream that serves the wildcard, nil if none does.
-func (t *Table) wildStream() *typeStreamState {
+func (t *core) wildStream() *typeStreamState {
 	if t.demand.Wildcard().Stream() == Nobody {
 		return nil
 	}
 	return &t.streams[t.demand.Wildcard().Stream()]
 }
 
-// dropInterestLocked records that s no longer asks for name. The name stays subscribed for the
+// dropInterest records that s no longer asks for name. The name stays subscribed for the
 // linger time, so that reconnecting clients find it (K10), unless there are too many: clients may
-// keep asking for new names. t.mu must be held.
-func (t *Table) dropInterestLocked(s *Subscription, name string) {
+// keep asking for new names.
+func (t *core) dropInterest(s *Subscription, name string) {
 	w := t.demand.Get(name)
 	if w == nil {
 		return
@@ -114,7 +114,7 @@ func (t *Table) dropInterestLocked(s *Subscription, name string) {
 	t.group.lingerFrom(w.Expires())
 }
 
-func (t *Table) dropWildcardInterestLocked(s *Subscription) {
+func (t *core) dropWildcardInterest(s *Subscription) {
 	s.countPerStream(t.demand.Wildcard(), -1)
 	if until := time.Now().Add(t.group.lingers()); t.demand.LeaveWildcard(s, until) {
 		t.group.lingerFrom(until)

@@ -16,7 +16,7 @@ import (
 // them, a revision would look like another one. t.mu must not be held.
 func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
 	isOver := func(w *interest) bool { return w.Lingers() && !w.Expires().After(now) }
-	over := func(name string, w *interest) bool { return isOver(w) && !t.isPendingLocked(w.Stream(), name) }
+	over := func(name string, w *interest) bool { return isOver(w) && !t.core.isPending(w.Stream(), name) }
 	soon := func(w *interest) {
 		if !w.Lingers() {
 			return
@@ -37,10 +37,10 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 		return true
 	}), over, woken)
 	t.mu.Lock()
-	wildcard := t.demand.Wildcard()
-	leaves := isOver(wildcard) && !t.hasPendingLocked(wildcard.Stream())
+	wildcard := t.core.demand.Wildcard()
+	leaves := isOver(wildcard) && !t.core.hasPending(wildcard.Stream())
 	if leaves {
-		t.leaveWildcardLocked()
+		t.core.leaveWildcard()
 	} else {
 		soon(wildcard)
 	}
@@ -49,19 +49,19 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 		t.dropMembers(woken)
 	}
 	t.mu.Lock()
-	t.recheckHeadLocked(woken)
+	t.core.recheckHead(woken)
 	t.unlockAndSignal()
 	t.tidy()
 	return next
 }
 
-// hasPendingLocked reports whether anything is pending of a stream.
-func (t *Table) hasPendingLocked(stream int) bool {
+// hasPending reports whether anything is pending of a stream.
+func (t *core) hasPending(stream int) bool {
 	return stream != Nobody && t.streams[stream].gate != nil && t.streams[stream].gate.Len() > 0
 }
 
-// isPendingLocked reports whether a canonical name is pending of a stream.
-func (t *Table) isPendingLocked(stream int, name string) (is bool) {
+// isPending reports whether a canonical name is pending of a stream.
+func (t *core) isPending(stream int, name string) (is bool) {
 	if stream != Nobody && t.streams[stream].gate != nil {
 		_, is = t.streams[stream].gate.Get(name)
 	}
@@ -73,24 +73,24 @@ func (t *Table) isPendingLocked(stream int, name string) (is bool) {
 func (t *Table) endNames(names []string, is func(string, *interest) bool, woken map[*Subscription]struct{}) {
 	for some := range slices.Chunk(names, t.group.cache.step) {
 		t.mu.Lock()
-		t.endInterestsLocked(slices.DeleteFunc(some, func(n string) bool { return !is(n, t.demand.Get(n)) }), woken)
-		t.recheckHeadLocked(woken)
+		t.core.endInterests(slices.DeleteFunc(some, func(n string) bool { return !is(n, t.core.demand.Get(n)) }), woken)
+		t.core.recheckHead(woken)
 		t.mu.Unlock() // the control plane is asked after the last step
 	}
 }
 
-// endInterestsLocked ends the demand for names without interest, and drops what no client can see
-// any more. The caller runs tidy after the last of them. t.mu must be held.
-func (t *Table) endInterestsLocked(names []string, woken map[*Subscription]struct{}) {
+// endInterests ends the demand for names without interest, and drops what no client can see
+// any more. The caller runs tidy after the last of them.
+func (t *core) endInterests(names []string, woken map[*Subscription]struct{}) {
 	for _, name := range names {
-		t.endInterestLocked(t.demand.Get(name), name)
+		t.endInterest(t.demand.Get(name), name)
 	}
 	for _, name := range names {
-		t.store.EachOf(name, func(e *table.Entry) { t.dropUnwantedLocked(e, woken) })
+		t.store.EachOf(name, func(e *table.Entry) { t.dropUnwanted(e, woken) })
 	}
 	for _, name := range names {
 		t.store.DropGlob(name)
-		t.endPendingLocked(name)
+		t.endPending(name)
 	}
 	t.expired += len(names)
 }
@@ -99,20 +99,19 @@ func (t *Table) endInterestsLocked(names []string, woken map[*Subscription]struc
 func (t *Table) tidy() {
 	t.forgetUnwanted()
 	t.mu.Lock()
-	many := t.expired > demand.Spacious
-	if t.expired > 0 {
-		t.forgetOrdersLocked()
+	many := t.core.expired > demand.Spacious
+	if t.core.expired > 0 {
+		t.core.forgetOrders()
 	}
-	t.expired = 0
+	t.core.expired = 0
 	t.mu.Unlock()
 	if many {
 		t.shrink()
 	}
 }
 
-// leaveWildcardLocked ends the demand for the wildcard. dropMembers has to follow. t.mu must be
-// held.
-func (t *Table) leaveWildcardLocked() {
+// leaveWildcard ends the demand for the wildcard. dropMembers has to follow.
+func (t *core) leaveWildcard() {
 	t.leftAsked = t.demand.EndWildcard()
 	t.leaving = true
 }
@@ -120,61 +119,60 @@ func (t *Table) leaveWildcardLocked() {
 // dropMembers drops in steps what no client can see any more without the wildcard. t.mu must not be
 // held.
 func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
-	for _, e := range t.entriesInSteps(&t.mu) {
-		if !t.leaving {
+	for _, e := range t.core.entriesInSteps(&t.mu) {
+		if !t.core.leaving {
 			return
 		}
-		t.dropUnwantedLocked(e, woken)
+		t.core.dropUnwanted(e, woken)
 	}
 	t.mu.Lock()
-	t.leaving = false
-	t.endAllPendingLocked()
-	t.forgetOrdersLocked()
+	t.core.leaving = false
+	t.core.endAllPending()
+	t.core.forgetOrders()
 	t.mu.Unlock()
 }
 
-// dropRestLocked completes dropMembers in one piece: there is interest in the wildcard again, and
+// dropRest completes dropMembers in one piece: there is interest in the wildcard again, and
 // no client may see leftovers of its previous content.
-func (t *Table) dropRestLocked() {
+func (t *core) dropRest() {
 	if !t.leaving {
 		return
 	}
 	for _, e := range t.store.Entries() {
-		t.dropUnwantedLocked(e, t.woken)
+		t.dropUnwanted(e, t.woken)
 	}
-	t.endAllPendingLocked()
+	t.endAllPending()
 	t.leaving = false
 }
 
-// dropUnwantedLocked forgets the parts of an entry that no demand covers any more.
-func (t *Table) dropUnwantedLocked(e *table.Entry, woken map[*Subscription]struct{}) {
+// dropUnwanted forgets the parts of an entry that no demand covers any more.
+func (t *core) dropUnwanted(e *table.Entry, woken map[*Subscription]struct{}) {
 	if e.Res != nil {
 		aliases := e.Aliases()
 		for _, h := range e.Copies() {
-			if !t.coveredLocked(h.Stream, e.Name, aliases) {
-				t.releaseCopyLocked(e, h, woken)
+			if !t.covered(h.Stream, e.Name, aliases) {
+				t.releaseCopy(e, h, woken)
 			}
 		}
 	}
 	switch {
-	case e.Res != nil, t.demand.Get(e.Name) != nil, t.askedForLocked(e):
-	case e.Denied && t.coveredLocked(e.Stream, e.Name, e.Former()): // clients may hold it
+	case e.Res != nil, t.demand.Get(e.Name) != nil, t.askedFor(e):
+	case e.Denied && t.covered(e.Stream, e.Name, e.Former()): // clients may hold it
 	case !t.demand.Wildcard().Demanded():
-		t.forgetEntryLocked(e)
+		t.forgetEntry(e)
 	case t.streamOf(e.Name) != t.demand.Wildcard().Stream(): // else the absence is still confirmed
-		t.expireTombstoneLocked(e)
+		t.expireTombstone(e)
 	}
 }
 
-// askedForLocked reports whether clients ask for e by another name than its own, or asked for a
+// askedFor reports whether clients ask for e by another name than its own, or asked for a
 // former one.
-func (t *Table) askedForLocked(e *table.Entry) bool {
-	return t.globWantedLocked(e.Name) || slices.ContainsFunc(e.Former(), func(a string) bool { return t.demand.Get(a) != nil })
+func (t *core) askedFor(e *table.Entry) bool {
+	return t.globWanted(e.Name) || slices.ContainsFunc(e.Former(), func(a string) bool { return t.demand.Get(a) != nil })
 }
 
-// releaseCopyLocked releases the copy h of e, which has no interest on its stream any more. t.mu
-// must be held.
-func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subscription]struct{}) {
+// releaseCopy releases the copy h of e, which has no interest on its stream any more.
+func (t *core) releaseCopy(e *table.Entry, h table.Copy, woken map[*Subscription]struct{}) {
 	stream := &t.streams[h.Stream]
 	stream.forgetVersion() // the content is no longer what the control plane sent
 	if stream.gate != nil {
@@ -183,12 +181,12 @@ func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subsc
 	brought := h.Stream == t.demand.Wildcard().Stream() && (t.demand.Stream(h.Stream).WildcardAsked() || t.leaving && t.leftAsked)
 	t.demand.Release(h.Stream, e.Name, h.Res.Name, brought)
 	u := updateTxn{table: t, by: h.Stream, first: t.store.Gen() + 1, woken: woken}
-	fallback := t.fallbackStreamLocked(e)
+	fallback := t.fallbackStream(e)
 	switch {
 	case e.OtherCopy(h.Stream) != nil:
 		u.drop(e)
 	case fallback == Nobody:
-		t.emptyLocked(e)
+		t.empty(e)
 	default:
 		// Subscribers by name know it through the wildcard of another client. It stays until the
 		// stream of the name has an answer about it (D11).
@@ -201,8 +199,8 @@ func (t *Table) releaseCopyLocked(e *table.Entry, h table.Copy, woken map[*Subsc
 	}
 }
 
-// fallbackStreamLocked returns a stream that is asked for e by a name that it has.
-func (t *Table) fallbackStreamLocked(e *table.Entry) int {
+// fallbackStream returns a stream that is asked for e by a name that it has.
+func (t *core) fallbackStream(e *table.Entry) int {
 	names := append([]string{e.Name}, e.Aliases()...)
 	if g := e.Glob(); g != nil {
 		names = append(names, g.Name)
@@ -215,8 +213,8 @@ func (t *Table) fallbackStreamLocked(e *table.Entry) int {
 	return Nobody
 }
 
-// coveredLocked reports whether a stream has interest in name (C10).
-func (t *Table) coveredLocked(by int, name string, aliases []string) bool {
+// covered reports whether a stream has interest in name (C10).
+func (t *core) covered(by int, name string, aliases []string) bool {
 	if t.demand.WildcardOn(by) {
 		return true
 	}
@@ -227,5 +225,5 @@ func (t *Table) coveredLocked(by int, name string, aliases []string) bool {
 	if asked(name) || slices.ContainsFunc(aliases, asked) {
 		return true
 	}
-	return t.globWantedLocked(name) && asked(resource.GlobOf(name))
+	return t.globWanted(name) && asked(resource.GlobOf(name))
 }

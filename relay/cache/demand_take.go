@@ -40,8 +40,8 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		t.mu.Unlock()
 		return d, false
 	}
-	stream := &t.streams[f.stream]
-	if t.waitsForOthersLocked(f.stream, all) {
+	stream := &t.core.streams[f.stream]
+	if t.core.waitsForOthers(f.stream, all) {
 		if all {
 			stream.postponed = forOnly
 		}
@@ -53,21 +53,21 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	second := !all && stream.postponed == forSecond
 	stream.postponed = atOnce
 	if all {
-		t.beginStreamLocked(f.stream)
+		t.core.beginStream(f.stream)
 	}
 	over := func() bool { return f.ctx.Err() != nil } // then another feed may have begun, which asks for everything
-	take := t.demand.Take(f.stream, all, over)
+	take := t.core.demand.Take(f.stream, all, over)
 	t.mu.Unlock()
 	take.Reserve(names)
-	t.inPauses(&t.mu, take.Changes)
+	t.core.inPauses(&t.mu, take.Changes)
 	if all {
-		t.inPauses(&t.mu, take.Whole)
+		t.core.inPauses(&t.mu, take.Whole)
 	}
 	if names {
-		t.inPauses(t.mu.reading(), take.Names)
+		t.core.inPauses(t.mu.reading(), take.Names)
 	}
 	if ok = t.finishTake(f, take); ok {
-		d = t.demandOf(take.Request())
+		d = t.core.demandOf(take.Request())
 	}
 	if !second {
 		return d, ok
@@ -81,17 +81,17 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	return whole, true
 }
 
-func (t *Table) demandOf(r demand.Request) Demand {
+func (t *core) demandOf(r demand.Request) Demand {
 	return Demand{
-		Table: t, Wildcard: r.Wildcard, WildcardChanged: r.WildcardChanged,
+		Table: t.shell, Wildcard: r.Wildcard, WildcardChanged: r.WildcardChanged,
 		Names: r.Names, Subscribe: r.Subscribe, Unsubscribe: r.Unsubscribe, Again: r.Again, Twice: r.Twice,
 	}
 }
 
-// beginStreamLocked records that a new stream is about to be asked for everything.
-func (t *Table) beginStreamLocked(stream int) {
+// beginStream records that a new stream is about to be asked for everything.
+func (t *core) beginStream(stream int) {
 	if s := t.demand.Stream(stream); s.HasAsked() && s.Wanted() > 0 && t.store.Gen() > 0 {
-		t.askedAgainLocked(stream, time.Now())
+		t.askedAgain(stream, time.Now())
 	}
 }
 
@@ -103,18 +103,18 @@ func (t *Table) copyDemand(f *Feed, names bool) (d Demand, ok bool) {
 	case f.ctx.Err() != nil:
 		t.mu.Unlock()
 		return d, false
-	case t.waitsForOthersLocked(f.stream, true):
-		if stream := &t.streams[f.stream]; stream.postponed == atOnce {
+	case t.core.waitsForOthers(f.stream, true):
+		if stream := &t.core.streams[f.stream]; stream.postponed == atOnce {
 			stream.postponed = forSecond
 		}
 		t.mu.Unlock()
 		f.group.signalNeeds()
 		return d, false
 	}
-	t.beginStreamLocked(f.stream)
+	t.core.beginStream(f.stream)
 	t.mu.Unlock()
 	var r demand.Request
-	t.inPauses(t.mu.reading(), func(step int, pause func()) { r = t.demand.Asked(f.stream, step, pause) })
+	t.core.inPauses(t.mu.reading(), func(step int, pause func()) { r = t.core.demand.Asked(f.stream, step, pause) })
 	slices.Sort(r.Subscribe)
 	if names {
 		r.Names = r.Subscribe
@@ -123,13 +123,13 @@ func (t *Table) copyDemand(f *Feed, names bool) (d Demand, ok bool) {
 		return d, false
 	}
 	t.mu.Lock()
-	t.askedMoreLocked(f.stream)
+	t.core.askedMore(f.stream)
 	t.mu.Unlock()
-	return t.demandOf(r), true
+	return t.core.demandOf(r), true
 }
 
-// askedMoreLocked records that a control plane is asked for more than it has answered.
-func (t *Table) askedMoreLocked(stream int) {
+// askedMore records that a control plane is asked for more than it has answered.
+func (t *core) askedMore(stream int) {
 	if !t.group.unreachable(1 << stream) {
 		t.streams[stream].confidence.AskedMore(time.Now())
 	}
@@ -142,6 +142,6 @@ func (t *Table) finishTake(f *Feed, take *demand.Take[*Subscription]) bool {
 	if f.ctx.Err() != nil || !take.Finish(t.group.cache.step) {
 		return false
 	}
-	t.askedMoreLocked(f.stream)
+	t.core.askedMore(f.stream)
 	return true
 }

@@ -74,8 +74,8 @@ func TestDemandIsTheUnion(t *testing.T) {
 // expireAll ends all linger times.
 func (w *world) expireAll(c *client) {
 	c.table.mu.Lock()
-	all := []*interest{c.table.demand.Wildcard()}
-	for _, want := range c.table.demand.All() {
+	all := []*interest{c.table.core.demand.Wildcard()}
+	for _, want := range c.table.core.demand.All() {
 		all = append(all, want)
 	}
 	var at time.Time

@@ -10,8 +10,8 @@
 // answering what changed since generation G, cost as much as there are changes, whatever the
 // table's size. An entry without a resource is a tombstone: the name is known to be absent. Package
 // table has the entries, package demand what clients ask for and what each stream was asked, and
-// package notes what clients are sent besides the resources, all without a lock; the Table is the lock
-// and the clients.
+// package notes what clients are sent besides the resources, all without a lock. The core of a Table
+// combines them, without a lock either; the Table is the lock around the core.
 //
 // A [Subscription] is a set of names, the wildcard, or both. Clients watch a table through a
 // [Watcher], which links them to a Subscription; equal subscriptions are one shared object. A
@@ -45,8 +45,8 @@
 //  1. The runner of a stream calls [Feed.Apply] (feed.go), which locks the table.
 //  2. The removal guard decides which removals are held back (guard.go, children.go). Each resource,
 //     removal and error becomes a change of an entry (apply.go, copy.go) and a generation
-//     (Table.setLocked), which marks the subscriptions that can see it.
-//  3. The answer ends the wait for the names that were asked for (Table.answerLocked). The content is
+//     (core.set), which marks the subscriptions that can see it.
+//  3. The answer ends the wait for the names that were asked for (core.answer). The content is
 //     compared with the tier head (tier_head.go), and the update is remembered for traces and
 //     ages (applied.go).
 //  4. The table is unlocked, and [Config.Wake] gets the marked subscriptions.
@@ -72,11 +72,12 @@
 //	           resources refer to it (children.go)
 //	Group.mu   the tables of a group, the state of its streams, and its timers
 //
-// Table.yielding, which serializes the search for names to drop, is taken before all of them. A
-// method whose name ends in Locked is called with the mu of its table held, unless its comment
-// names another lock. With the race detector, a use of the store, the demand or the notes of a table
-// without its mu panics, as does a change by a reader. [Config.Run], [Config.Wake], [Config.Alarm],
-// [Config.HoldEnded] and [Config.NamesNear] are called without a lock.
+// Table.yielding, which serializes the search for names to drop, is taken before all of them.
+// Everything that is reached through the core field of a Table needs its mu: all methods of core, and
+// the unexported methods of Subscription. A method whose name ends in Locked is called with a lock of
+// its own type held, which its comment names. With the race detector, a use of the store, the demand or
+// the notes of a table without its mu panics, as does a change by a reader. [Config.Run], [Config.Wake],
+// [Config.Alarm], [Config.HoldEnded] and [Config.NamesNear] are called without a lock.
 //
 // Nothing here blocks on a client or on the network. A writer changes the table, marks the
 // subscriptions that can see the change, and signals; it does no work per client. A reader takes

@@ -64,7 +64,7 @@ func (t *Table) Adopt(w *Watcher, wildcard bool, names resource.NameList) (done 
 	case sub == nil:
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if !t.joinLocked(w, key) {
+		if !t.core.join(w, key) {
 			return done, false
 		}
 		done.Wildcard = key.wildcard
@@ -118,11 +118,11 @@ func (t *Table) Edit(w *Watcher, e Edit) Edited {
 
 // unlockAndWake is unlockAndSignal, and wakes the subscriptions in t.woken.
 func (t *Table) unlockAndWake() {
-	if t.pendingRestore != nil {
-		t.recheckHeadLocked(t.woken) // the edit may have restored something
+	if t.core.pendingRestore != nil {
+		t.core.recheckHead(t.core.woken) // the edit may have restored something
 	}
-	woken, near := t.takeWokenLocked(), t.nearing
-	t.nearing = nil
+	woken, near := t.core.takeWoken(), t.core.nearing
+	t.core.nearing = nil
 	t.unlockAndSignal()
 	if len(woken) > 0 {
 		t.group.cache.cfg.Wake(woken)
@@ -138,16 +138,16 @@ func (t *Table) Leave(w *Watcher) {
 	t.mu.Lock()
 	if s := w.sub; s != nil {
 		s.unlink(w)
-		t.dropIfUnusedLocked(s)
+		t.core.dropIfUnused(s)
 	}
 	t.unlockAndSignal()
 }
 
 // unlockAndSignal unlocks t.mu and signals the feeds that have to ask for more or less.
 func (t *Table) unlockAndSignal() {
-	news := t.demand.Changed()
-	retired := t.retired
-	t.retired = nil
+	news := t.core.demand.Changed()
+	retired := t.core.retired
+	t.core.retired = nil
 	t.mu.Unlock()
 	if news != 0 {
 		t.group.signalDemand(news)
@@ -155,9 +155,9 @@ func (t *Table) unlockAndSignal() {
 	t.retire(retired)
 }
 
-// joinLocked lets w, which has no interest yet, share an existing subscription: most clients of a
+// join lets w, which has no interest yet, share an existing subscription: most clients of a
 // key have the same interest.
-func (t *Table) joinLocked(w *Watcher, key subKey) bool {
+func (t *core) join(w *Watcher, key subKey) bool {
 	s := t.subs[key]
 	if s != nil {
 		s.link(w)
@@ -165,20 +165,19 @@ func (t *Table) joinLocked(w *Watcher, key subKey) bool {
 	return s != nil
 }
 
-// editLocked must be called with t.mu held.
-func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
+func (t *core) edit(w *Watcher, e Edit) (done Edited) {
 	old := w.sub
 	starts := old == nil && len(e.Remove) == 0 && !(e.RemoveWildcard && e.AddWildcard)
-	if starts && t.joinLocked(w, t.seeds.key(e.AddWildcard, e.Add)) {
+	if starts && t.join(w, t.seeds.key(e.AddWildcard, e.Add)) {
 		return Edited{Added: slices.Clone(e.Add), Wildcard: e.AddWildcard}
 	}
 	done, key := t.diff(old, e)
 	if !e.Unbounded {
-		if over := t.overLocked(key, done.Added, e.spelled); over != nil {
+		if over := t.over(key, done.Added, e.spelled); over != nil {
 			return Edited{Over: over}
 		}
 	}
-	t.askAgainLocked(done.Added)
+	t.askAgain(done.Added)
 	if old != nil && key == old.key {
 		return done
 	}
@@ -187,28 +186,28 @@ func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 	switch {
 	case next != nil:
 	case old != nil && old.count == 1:
-		t.reshapeLocked(old, key, done)
+		t.reshape(old, key, done)
 		return done
 	default:
 		var has map[string]struct{}
 		if old != nil {
 			has = old.names
 		}
-		next = t.newSubscriptionLocked(key, has, done)
+		next = t.newSubscription(key, has, done)
 	}
 	if old != nil {
 		old.unlink(w)
 	}
 	next.link(w)
 	if old != nil {
-		t.dropIfUnusedLocked(old)
+		t.dropIfUnused(old)
 	}
 	return done
 }
 
 // diff returns what e changes for a client of old, which may be nil, and the resulting key. The
 // client itself may call it without a lock, because only the client changes its subscription.
-func (t *Table) diff(old *Subscription, e Edit) (done Edited, key subKey) {
+func (t *core) diff(old *Subscription, e Edit) (done Edited, key subKey) {
 	done.spelled = e.spelled
 	var has map[string]struct{}
 	if old != nil {
@@ -242,37 +241,37 @@ func (t *Table) diff(old *Subscription, e Edit) (done Edited, key subKey) {
 	return done, key
 }
 
-// reshapeLocked changes s in place for its only client. Copying a large set for each name that a
-// client adds would be quadratic. It must be called with t.mu held.
-func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
+// reshape changes s in place for its only client. Copying a large set for each name that a client adds
+// would be quadratic.
+func (t *core) reshape(s *Subscription, key subKey, done Edited) {
 	delete(t.subs, s.key)
 	wasWild := s.key.wildcard
 	for _, n := range done.Removed {
 		delete(s.names, n)
-		t.dropInterestLocked(s, n)
+		t.dropInterest(s, n)
 	}
 	for _, n := range done.Added {
 		s.names[n] = struct{}{}
-		t.addInterestLocked(s, n, done.spelled[n])
+		t.addInterest(s, n, done.spelled[n])
 	}
-	t.denyLocked(done.Added)
+	t.deny(done.Added)
 	s.countGlobs(&done)
 	if key.wildcard && !wasWild {
-		t.addWildcardInterestLocked(s)
+		t.addWildcardInterest(s)
 	} else if !key.wildcard && wasWild {
-		t.dropWildcardInterestLocked(s)
+		t.dropWildcardInterest(s)
 	}
 	s.key, s.id = key, t.nextID()
-	t.placeLocked(s)
-	s.private = t.asksUncacheableLocked(s)
-	t.adjustLocked(s, &done)
+	t.place(s)
+	s.private = t.asksUncacheable(s)
+	t.adjust(s, &done)
 	t.subs[key] = s
 }
 
-// adjustLocked is recountLocked for changed names. It must be called with t.mu held.
-func (t *Table) adjustLocked(s *Subscription, done *Edited) {
+// adjust is recount for changed names.
+func (t *core) adjust(s *Subscription, done *Edited) {
 	if t.store.Aliased() || done.changesGlobs() {
-		t.adjustManyNamedLocked(s, done)
+		t.adjustManyNamed(s, done)
 		return
 	}
 	counts := func(e *table.Entry) bool {
@@ -298,9 +297,9 @@ func (t *Table) adjustLocked(s *Subscription, done *Edited) {
 	}
 }
 
-// adjustManyNamedLocked is adjustLocked for resources with several names: it examines all that have
+// adjustManyNamed is adjust for resources with several names: it examines all that have
 // a changed one.
-func (t *Table) adjustManyNamedLocked(s *Subscription, done *Edited) {
+func (t *core) adjustManyNamed(s *Subscription, done *Edited) {
 	added := make(map[string]bool, len(done.Added)+len(done.Removed)) // false: removed
 	for _, n := range done.Removed {
 		added[n] = false
@@ -322,7 +321,7 @@ func (t *Table) adjustManyNamedLocked(s *Subscription, done *Edited) {
 				return
 			}
 			seen[e] = struct{}{}
-			switch before, after := slices.ContainsFunc(namesOf(e.Res), had), s.namesLocked(e); {
+			switch before, after := slices.ContainsFunc(namesOf(e.Res), had), s.asksFor(e); {
 			case before && !after:
 				s.uncount(e.Share(), e.Res.Member())
 			case after && !before:
@@ -332,9 +331,8 @@ func (t *Table) adjustManyNamedLocked(s *Subscription, done *Edited) {
 	}
 }
 
-// newSubscriptionLocked must be called with t.mu held.
-func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done Edited) *Subscription {
-	s := &Subscription{table: t, key: key, id: t.nextID(), names: maps.Clone(base)}
+func (t *core) newSubscription(key subKey, base map[string]struct{}, done Edited) *Subscription {
+	s := &Subscription{table: t.shell, key: key, id: t.nextID(), names: maps.Clone(base)}
 	if s.names == nil {
 		s.names = make(map[string]struct{}, len(done.Added))
 	}
@@ -345,24 +343,23 @@ func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done
 		s.names[n] = struct{}{}
 	}
 	for n := range s.names {
-		t.addInterestLocked(s, n, done.spelled[n])
+		t.addInterest(s, n, done.spelled[n])
 		if resource.IsGlob(n) {
 			s.globs++
 		}
 	}
-	t.denyLocked(done.Added)
+	t.deny(done.Added)
 	if key.wildcard {
-		t.addWildcardInterestLocked(s)
+		t.addWildcardInterest(s)
 	}
-	t.placeLocked(s)
-	t.recountLocked(s)
-	s.private = t.asksUncacheableLocked(s)
+	t.place(s)
+	t.recount(s)
+	s.private = t.asksUncacheable(s)
 	t.subs[key] = s
 	return s
 }
 
-// dropIfUnusedLocked must be called with t.mu held.
-func (t *Table) dropIfUnusedLocked(s *Subscription) {
+func (t *core) dropIfUnused(s *Subscription) {
 	if s.count > 0 {
 		return
 	}
@@ -370,13 +367,13 @@ func (t *Table) dropIfUnusedLocked(s *Subscription) {
 	delete(t.waiting, s)
 	delete(t.tierHead.waiting, s)
 	if len(s.names) > t.group.cache.step {
-		t.retireLocked(s)
+		t.retire(s)
 		return
 	}
 	for n := range s.names {
-		t.dropInterestLocked(s, n)
+		t.dropInterest(s, n)
 	}
 	if s.key.wildcard {
-		t.dropWildcardInterestLocked(s)
+		t.dropWildcardInterest(s)
 	}
 }

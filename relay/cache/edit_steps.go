@@ -34,12 +34,12 @@ func (t *Table) tryEdit(w *Watcher, e Edit) (done Edited) {
 	old := w.sub
 	shared := old != nil && old.count > 1
 	if len(e.Add)+len(e.Remove) <= step && !(shared && len(old.names) > step) {
-		done = t.editLocked(w, e)
+		done = t.core.edit(w, e)
 		t.unlockAndWake()
 		return done
 	}
 	t.mu.Unlock()
-	done, key := t.diff(old, e)
+	done, key := t.core.diff(old, e)
 	if old != nil && key == old.key {
 		return done
 	}
@@ -76,15 +76,15 @@ func (t *Table) tryEdit(w *Watcher, e Edit) (done Edited) {
 func (t *Table) move(w *Watcher, key subKey) bool {
 	t.mu.Lock()
 	defer t.unlockAndWake()
-	next := t.subs[key]
+	next := t.core.subs[key]
 	if next != nil {
-		t.relinkLocked(w, next)
+		t.core.relink(w, next)
 	}
 	return next != nil
 }
 
-// relinkLocked replaces the subscription of w, if it has one, by s. t.mu must be held.
-func (t *Table) relinkLocked(w *Watcher, s *Subscription) {
+// relink replaces the subscription of w, if it has one, by s.
+func (t *core) relink(w *Watcher, s *Subscription) {
 	old := w.sub
 	if old == s {
 		return
@@ -94,7 +94,7 @@ func (t *Table) relinkLocked(w *Watcher, s *Subscription) {
 	}
 	s.link(w)
 	if old != nil {
-		t.dropIfUnusedLocked(old)
+		t.dropIfUnused(old)
 	}
 }
 
@@ -105,28 +105,28 @@ type steps struct {
 	left  []int // what it will still add to the names of each stream, in bytes; nil if unbounded
 }
 
-// reserve is overLocked, and counts what the edit will add from now on.
+// reserve is over, and counts what the edit will add from now on.
 func (st *steps) reserve(key subKey, added []string, e Edit) *NamesOver {
 	t := st.table
-	if e.Unbounded || len(added) == 0 || !t.bounded() {
+	if e.Unbounded || len(added) == 0 || !t.core.bounded() {
 		return nil
 	}
-	more := make([]int, len(t.streams))
+	more := make([]int, len(t.core.streams))
 	for names := range slices.Chunk(added, t.group.cache.step) {
 		t.mu.RLock()
-		t.sizesLocked(more, names, e.spelled)
+		t.core.sizes(more, names, e.spelled)
 		t.mu.RUnlock()
 	}
 	t.mu.Lock()
 	defer t.unlockAndSignal()
-	if over := t.exceedLocked(more, key.size()); over != nil {
+	if over := t.core.exceed(more, key.size()); over != nil {
 		return over
 	}
-	if t.reserved == nil {
-		t.reserved = make([]int, len(t.streams))
+	if t.core.reserved == nil {
+		t.core.reserved = make([]int, len(t.core.streams))
 	}
 	for i, n := range more {
-		t.reserved[i] += n
+		t.core.reserved[i] += n
 	}
 	st.left = more
 	return nil
@@ -140,7 +140,7 @@ func (st *steps) release() {
 	st.table.mu.Lock()
 	defer st.table.mu.Unlock()
 	for i, n := range st.left {
-		st.table.reserved[i] -= n
+		st.table.core.reserved[i] -= n
 	}
 }
 
@@ -155,7 +155,7 @@ func (st *steps) own(sub *Subscription) bool {
 	if sub.count > 1 {
 		return false
 	}
-	t.detachLocked(sub)
+	t.core.detach(sub)
 	st.sub = sub
 	return true
 }
@@ -165,7 +165,7 @@ func (st *steps) begin() {
 	t := st.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	st.sub = t.newSubscriptionLocked(subKey{step: t.nextID()}, nil, Edited{})
+	st.sub = t.core.newSubscription(subKey{step: t.core.nextID()}, nil, Edited{})
 }
 
 // walk makes the changes, step by step. A wildcard is joined before them, and left by finish: some
@@ -188,7 +188,7 @@ func (st *steps) step(wildcard bool, done Edited) {
 	t.mu.Lock()
 	defer t.mu.Unlock() // the control plane is asked after the last step
 	key := st.sub.key
-	key.wildcard, key.step = key.wildcard || wildcard, t.nextID()
+	key.wildcard, key.step = key.wildcard || wildcard, t.core.nextID()
 	for _, n := range done.Removed {
 		key.drop(&t.seeds, n)
 	}
@@ -196,17 +196,17 @@ func (st *steps) step(wildcard bool, done Edited) {
 		key.add(&t.seeds, n)
 	}
 	for i := range st.left {
-		st.left[i] += t.demand.Stream(i).Size()
-		t.reserved[i] += t.demand.Stream(i).Size()
+		st.left[i] += t.core.demand.Stream(i).Size()
+		t.core.reserved[i] += t.core.demand.Stream(i).Size()
 	}
-	t.askAgainLocked(done.Added)
-	t.reshapeLocked(st.sub, key, done)
+	t.core.askAgain(done.Added)
+	t.core.reshape(st.sub, key, done)
 	for i := range st.left { // what has been added is counted there
-		st.left[i] -= t.demand.Stream(i).Size()
-		t.reserved[i] -= t.demand.Stream(i).Size()
+		st.left[i] -= t.core.demand.Stream(i).Size()
+		t.core.reserved[i] -= t.core.demand.Stream(i).Size()
 	}
-	if t.pendingRestore != nil {
-		t.recheckHeadLocked(t.woken)
+	if t.core.pendingRestore != nil {
+		t.core.recheckHead(t.core.woken)
 	}
 }
 
@@ -215,30 +215,29 @@ func (st *steps) finish(w *Watcher, key subKey) {
 	t := st.table
 	t.mu.Lock()
 	defer t.unlockAndWake()
-	next := t.subs[key]
+	next := t.core.subs[key]
 	if next == nil {
-		t.reshapeLocked(st.sub, key, Edited{})
-		t.relinkLocked(w, st.sub)
+		t.core.reshape(st.sub, key, Edited{})
+		t.core.relink(w, st.sub)
 		return
 	}
 	begun := w.sub != st.sub // by begin, and w never had it
-	t.relinkLocked(w, next)
+	t.core.relink(w, next)
 	if begun {
-		t.dropIfUnusedLocked(st.sub)
+		t.core.dropIfUnused(st.sub)
 	}
 }
 
-// detachLocked changes the key of s so that no client joins it. t.mu must be held.
-func (t *Table) detachLocked(s *Subscription) {
+// detach changes the key of s so that no client joins it.
+func (t *core) detach(s *Subscription) {
 	delete(t.subs, s.key)
 	s.key.step = t.nextID()
 	t.subs[s.key] = s
 }
 
-// retireLocked releases the names of s, which has no clients any more, later and in steps. t.mu
-// must be held.
-func (t *Table) retireLocked(s *Subscription) {
-	t.detachLocked(s)
+// retire releases the names of s, which has no clients any more, later and in steps.
+func (t *core) retire(s *Subscription) {
+	t.detach(s)
 	t.retired = append(t.retired, s)
 }
 
@@ -251,7 +250,7 @@ func (t *Table) retire(subs []*Subscription) {
 			st.step(false, Edited{Removed: names[:per]})
 		}
 		t.mu.Lock()
-		t.dropIfUnusedLocked(s)
+		t.core.dropIfUnused(s)
 		t.unlockAndSignal()
 	}
 }

@@ -96,8 +96,8 @@ func TestHugeEditOverTheBound(t *testing.T) {
 	if done := table.Edit(&third, Edit{Add: names("b")}); done.Over != nil {
 		t.Errorf("names that are wanted already: %+v", done)
 	}
-	if table.askedSize(0) != 100*size || table.reserved[0] != 0 {
-		t.Errorf("%d bytes of names, %d reserved, expected %d and 0", table.askedSize(0), table.reserved[0], 100*size)
+	if table.askedSize(0) != 100*size || table.core.reserved[0] != 0 {
+		t.Errorf("%d bytes of names, %d reserved, expected %d and 0", table.askedSize(0), table.core.reserved[0], 100*size)
 	}
 	table.Leave(&second)
 	table.Leave(&third)

@@ -10,8 +10,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// mostErroredLocked bounds errored: it may have as many names as there may be tombstones.
-func (t *Table) mostErroredLocked() int {
+// mostErrored bounds errored: it may have as many names as there may be tombstones.
+func (t *core) mostErrored() int {
 	n := max(t.group.cache.cfg.Tombstones, t.store.Live())
 	if t.pendingRestore != nil {
 		n = max(n, len(t.pendingRestore.snapshot.Resources))
@@ -19,15 +19,15 @@ func (t *Table) mostErroredLocked() int {
 	return n + t.demand.Len()
 }
 
-// takenBackLocked reports whether clients may remember an error of name that has been reverted.
-func (t *Table) takenBackLocked(name string) bool {
+// takenBack reports whether clients may remember an error of name that has been reverted.
+func (t *core) takenBack(name string) bool {
 	return t.errored.Has(name) && !t.notes.HasError(name)
 }
 
 // Learn records names for which clients of another node may remember an error.
 func (t *Table) Learn(of resource.Errored) {
 	t.mu.Lock()
-	u := updateTxn{table: t, first: t.store.Gen() + 1, woken: t.woken, final: true}
+	u := updateTxn{table: &t.core, first: t.core.store.Gen() + 1, woken: t.core.woken, final: true}
 	u.learn(of)
 	t.unlockAndWake()
 	t.group.changed()
@@ -48,10 +48,10 @@ func (u *updateTxn) learn(of resource.Errored) {
 		if e != nil && e.Res != nil {
 			aliases = e.Res.Aliases
 		}
-		if stream == Nobody || t.errored.Has(name) || !t.coveredLocked(stream, name, aliases) {
+		if stream == Nobody || t.errored.Has(name) || !t.covered(stream, name, aliases) {
 			continue
 		}
-		if t.errored.Len() >= t.mostErroredLocked() {
+		if t.errored.Len() >= t.mostErrored() {
 			return // another node cannot make this one forget its own
 		}
 		u.note(name, e, since)
@@ -61,7 +61,7 @@ func (u *updateTxn) learn(of resource.Errored) {
 // note remembers name, and resends the resource if it is older than the update.
 func (u *updateTxn) note(name string, e *table.Entry, since time.Time) {
 	t := u.table
-	t.errored.Remember(name, since, t.mostErroredLocked())
+	t.errored.Remember(name, since, t.mostErrored())
 	if e == nil || e.Res == nil || e.Gen >= u.first || t.notes.HasError(name) {
 		return
 	}
@@ -79,17 +79,17 @@ func (h *SubscriptionState) Basis(since Position, open time.Time) Basis {
 	return AsSent
 }
 
-// adoptLocked takes the last known good of the type, before there is a resource.
-func (t *Table) adoptLocked(r *pendingRestore) {
+// adopt takes the last known good of the type, before there is a resource.
+func (t *core) adopt(r *pendingRestore) {
 	t.pendingRestore = r
 	if r != nil {
-		t.recallLocked(r)
+		t.recall(r)
 	}
 }
 
-// recallLocked remembers the names in the last known good for which clients may remember an error,
+// recall remembers the names in the last known good for which clients may remember an error,
 // except those that have changed since.
-func (t *Table) recallLocked(r *pendingRestore) {
+func (t *core) recall(r *pendingRestore) {
 	u := updateTxn{table: t, first: t.store.Gen() + 1, woken: t.woken, final: true}
 	for _, one := range r.snapshot.Resources {
 		name := one.Resource.Key
@@ -111,14 +111,14 @@ func (s *SharedErrors) More() bool { return s.sent.More() }
 // AskErrored records that another node now asks for names.
 func (t *Table) AskErrored(shared *SharedErrors, names iter.Seq[string]) {
 	covers := func(name string) bool { return name == everything || resource.IsGlob(name) }
-	t.inPauses(t.mu.reading(), func(step int, pause func()) { shared.sent.Ask(&t.errored, names, covers, step, pause) })
+	t.core.inPauses(t.mu.reading(), func(step int, pause func()) { shared.sent.Ask(&t.core.errored, names, covers, step, pause) })
 }
 
 // nextErrored returns the names for which clients may remember an error that another node was not
 // sent yet, of those that it covers.
 func (t *Table) nextErrored(shared *SharedErrors, covers func(name string) bool) (of resource.Errored) {
-	t.inPauses(t.mu.reading(), func(step int, pause func()) {
-		of = shared.sent.Next(&t.errored, covers, time.Now(), step, pause)
+	t.core.inPauses(t.mu.reading(), func(step int, pause func()) {
+		of = shared.sent.Next(&t.core.errored, covers, time.Now(), step, pause)
 	})
 	return of
 }
@@ -131,11 +131,11 @@ func (t *Table) Errored(w *Watcher, shared *SharedErrors) resource.Errored {
 		if s == nil {
 			return false
 		}
-		if _, named := s.names[name]; named || s.key.wildcard || t.coversLocked(s, name) {
+		if _, named := s.names[name]; named || s.key.wildcard || t.core.covers(s, name) {
 			return true
 		}
-		e := t.store.Get(name)
-		return e != nil && s.namesLocked(e)
+		e := t.core.store.Get(name)
+		return e != nil && s.asksFor(e)
 	})
 }
 
@@ -154,6 +154,6 @@ func (f *Feed) Errored(typ *resource.Type, shared *SharedErrors) (none resource.
 		return none
 	}
 	return t.nextErrored(shared, func(name string) bool {
-		return t.streamOf(name) == f.stream && t.coveredLocked(f.stream, name, nil)
+		return t.core.streamOf(name) == f.stream && t.core.covered(f.stream, name, nil)
 	})
 }

@@ -165,13 +165,13 @@ func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 
 func (f *Feed) absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) (Update, bool) {
-		unknown := t.unknownLocked(f.stream, names)
-		if !t.demand.Stream(f.stream).HasAnswered() {
-			t.streams[f.stream].confidence.NamesAssumed()
+		unknown := t.core.unknown(f.stream, names)
+		if !t.core.demand.Stream(f.stream).HasAnswered() {
+			t.core.streams[f.stream].confidence.NamesAssumed()
 		} else {
-			t.noteAbsentLocked(f.stream, unknown)
+			t.core.noteAbsent(f.stream, unknown)
 		}
-		return Update{Type: typ, Removed: unknown, Partial: true, assumed: !t.demand.Stream(f.stream).HasAnswered()}, true
+		return Update{Type: typ, Removed: unknown, Partial: true, assumed: !t.core.demand.Stream(f.stream).HasAnswered()}, true
 	})
 }
 
@@ -192,15 +192,15 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 		t.mu.Unlock()
 		return 0
 	}
-	began, edits, notes := time.Now(), t.editsLocked(f.stream), t.notesLocked()
-	n, mass := t.applyLocked(f.stream, u, server, began, t.woken)
-	t.rememberUpdateLocked(&u, began, n, t.woken)
-	t.recheckHeadLocked(t.woken)
-	woken := t.takeWokenLocked()
-	holds := t.takeHoldsLocked()
-	differs := t.streams[f.stream].gate != nil && t.differsLocked()
-	held, noted := t.editsLocked(f.stream) != edits, t.notesLocked() != notes
-	outdated := t.demand.Stream(f.stream).Outdated()
+	began, edits, notes := time.Now(), t.core.edits(f.stream), t.core.notedEdits()
+	n, mass := t.core.apply(f.stream, u, server, began, t.core.woken)
+	t.core.rememberUpdate(&u, began, n, t.core.woken)
+	t.core.recheckHead(t.core.woken)
+	woken := t.core.takeWoken()
+	holds := t.core.takeHolds()
+	differs := t.core.streams[f.stream].gate != nil && t.core.differs()
+	held, noted := t.core.edits(f.stream) != edits, t.core.notedEdits() != notes
+	outdated := t.core.demand.Stream(f.stream).Outdated()
 	t.unlockAndSignal()
 	if outdated {
 		t.forgetAnswered(f.stream)
@@ -227,9 +227,9 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	return n
 }
 
-// takeWokenLocked empties t.woken. It drops a map that has become large, because clearing one costs
+// takeWoken empties t.woken. It drops a map that has become large, because clearing one costs
 // as much as it ever held.
-func (t *Table) takeWokenLocked() []*Subscription {
+func (t *core) takeWoken() []*Subscription {
 	if len(t.woken) == 0 {
 		return nil
 	}
@@ -252,12 +252,12 @@ func (f *Feed) Earlier(typ *resource.Type) resource.Earlier {
 	get := func(name []byte) *resource.Resource {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
-		if g := t.streams[f.stream].gate; g != nil {
+		if g := t.core.streams[f.stream].gate; g != nil {
 			if c, pending := g.Get(string(name)); pending {
 				return c.Sent
 			}
 		}
-		e := t.store.GetBytes(name)
+		e := t.core.store.GetBytes(name)
 		if e == nil {
 			return nil
 		}
@@ -279,33 +279,33 @@ func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 	}
 	for names := range slices.Chunk(names, f.group.cache.step) { // there may be very many
 		t.mu.RLock()
-		missing = append(missing, t.unknownLocked(f.stream, names)...)
+		missing = append(missing, t.core.unknown(f.stream, names)...)
 		t.mu.RUnlock()
 	}
 	return missing
 }
 
-// wasAbsentLocked reports whether a name did not exist before its stream's content became
+// wasAbsent reports whether a name did not exist before its stream's content became
 // uncertain, and the control plane has not been asked since, or may still answer.
-func (t *Table) wasAbsentLocked(stream int, name string) bool {
+func (t *core) wasAbsent(stream int, name string) bool {
 	l := &t.streams[stream]
 	if l.names.IsSilent(name) || !l.confidence.Unconfirmed() {
 		return false
 	}
-	return !t.store.Exists(name) && !t.failedLocked(name)
+	return !t.store.Exists(name) && !t.failed(name)
 }
 
-// unknownLocked is Missing for a stream.
-func (t *Table) unknownLocked(stream int, names []string) (unknown []string) {
+// unknown is Missing for a stream.
+func (t *core) unknown(stream int, names []string) (unknown []string) {
 	for _, spelled := range names {
 		n := resource.Canonical(spelled)
 		w := t.demand.Get(n)
 		if w == nil || w.Stream() != stream {
 			continue
 		}
-		if !t.store.Knows(n) && !t.failedLocked(n) || // an error is known, too (C16)
-			t.wasAbsentLocked(w.Stream(), n) ||
-			t.isGlobLocked(n) && t.demand.Open(w, n) {
+		if !t.store.Knows(n) && !t.failed(n) || // an error is known, too (C16)
+			t.wasAbsent(w.Stream(), n) ||
+			t.isGlob(n) && t.demand.Open(w, n) {
 			unknown = append(unknown, spelled)
 		}
 	}
@@ -326,13 +326,13 @@ func (f *Feed) Waiting(but func(*resource.Type) bool) bool {
 
 func (t *Table) waitingForOrigin(stream int) bool {
 	t.mu.RLock()
-	lacks := t.demand.LacksWildcard(stream)
+	lacks := t.core.demand.LacksWildcard(stream)
 	t.mu.RUnlock()
 	if lacks {
 		return true
 	}
-	for n, w := range t.interestsInSteps(t.mu.reading()) {
-		if w.AskedOf(stream) && !t.store.Knows(n) {
+	for n, w := range t.core.interestsInSteps(t.mu.reading()) {
+		if w.AskedOf(stream) && !t.core.store.Knows(n) {
 			return true
 		}
 	}
@@ -343,7 +343,7 @@ func (t *Table) waitingForOrigin(stream int) bool {
 func (f *Feed) Types() (types []*resource.Type) {
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
-		concerned := t.demand.Stream(f.stream).Wanted()+t.store.Sum(f.stream).Live > 0
+		concerned := t.core.demand.Stream(f.stream).Wanted()+t.core.store.Sum(f.stream).Live > 0
 		t.mu.RUnlock()
 		if concerned {
 			types = append(types, t.Type)
@@ -364,8 +364,8 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 		return nil
 	}
 	held := make(map[string]string)
-	for _, e := range t.entriesInSteps(t.mu.reading()) {
-		if h := e.CopyFrom(f.stream); h != nil && h.Version != "" && !t.streams[f.stream].guard.Has(e.Name) {
+	for _, e := range t.core.entriesInSteps(t.mu.reading()) {
+		if h := e.CopyFrom(f.stream); h != nil && h.Version != "" && !t.core.streams[f.stream].guard.Has(e.Name) {
 			held[h.Res.Name] = h.Version
 		}
 	}
@@ -380,7 +380,7 @@ func (f *Feed) SentVersions(typ *resource.Type) map[string]string {
 		return nil
 	}
 	sent := make(map[string]string)
-	for _, e := range t.entriesInSteps(t.mu.reading()) {
+	for _, e := range t.core.entriesInSteps(t.mu.reading()) {
 		if h := e.CopyFrom(f.stream); h != nil {
 			sent[h.Res.Name] = h.Res.Version
 		}

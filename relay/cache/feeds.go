@@ -68,7 +68,7 @@ func (g *Group) upstreamOf(i int) Upstream {
 func (g *Group) hasDemand(i int) bool {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		n := t.demand.Stream(i).Wanted()
+		n := t.core.demand.Stream(i).Wanted()
 		t.mu.RUnlock()
 		if n > 0 {
 			return true

@@ -26,18 +26,18 @@ func (t *Table) NamesLike(match func(name string) bool, most int) (names []strin
 		}
 		return len(names) <= 2*most // a name is in both maps at most
 	}
-	for name := range t.entriesInSteps(t.mu.reading()) {
+	for name := range t.core.entriesInSteps(t.mu.reading()) {
 		if !add(name) {
 			break
 		}
 	}
-	for name := range t.interestsInSteps(t.mu.reading()) {
+	for name := range t.core.interestsInSteps(t.mu.reading()) {
 		if !add(name) {
 			break
 		}
 	}
 	t.mu.RLock()
-	for name := range t.rejected {
+	for name := range t.core.rejected {
 		if !add(name) {
 			break
 		}
@@ -53,19 +53,19 @@ func (t *Table) NamesLike(match func(name string) bool, most int) (names []strin
 // Find describes one canonical name. ok is false if the table neither has it nor asks for it.
 func (t *Table) Find(name string) (i NameInfo, ok bool) {
 	t.mu.RLock()
-	e, w := t.store.Get(name), t.demand.Get(name)
+	e, w := t.core.store.Get(name), t.core.demand.Get(name)
 	stream := Nobody
 	switch {
 	case e != nil:
-		i = t.describeLocked(e)
-	case w == nil && t.rejected[name] == nil:
+		i = t.core.describe(e)
+	case w == nil && t.core.rejected[name] == nil:
 		t.mu.RUnlock()
 		return i, false
 	default:
-		i.Name = t.calledLocked(name)
-		switch t.troubleLocked(name, &i); {
+		i.Name = t.core.called(name)
+		switch t.core.trouble(name, &i); {
 		case i.Problem != nil || i.Standing == Failed:
-		case w.Stream() == Nobody, t.isGlobLocked(name) && !t.demand.Open(w, name):
+		case w.Stream() == Nobody, t.core.isGlob(name) && !t.core.demand.Open(w, name):
 			i.Standing = Absent
 		default:
 			stream = w.Stream()
@@ -99,25 +99,25 @@ func (s *Subscription) PositionsOf(v *View, names []string, since uint64) []Name
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for i, name := range names {
-		s.positionLocked(&out[i], v, name, since)
+		s.position(&out[i], v, name, since)
 	}
 	return out
 }
 
-func (s *Subscription) positionLocked(p *NamePosition, v *View, name string, since uint64) {
+func (s *Subscription) position(p *NamePosition, v *View, name string, since uint64) {
 	t := s.table
-	e := t.entryLocked(v, name)
+	e := t.core.entry(v, name)
 	if e == nil {
 		if _, ok := s.names[name]; ok {
-			p.Name, p.Interest = t.calledLocked(name), InName
+			p.Name, p.Interest = t.core.called(name), InName
 		}
 		return
 	}
-	if p.Interest = s.interestLocked(e); p.Interest == "" {
+	if p.Interest = s.interest(e); p.Interest == "" {
 		return
 	}
-	there, gen := s.seesLocked(e)
-	p.Name, p.Gen, p.Changed = t.calledLocked(e.Name), gen, changedAt(e)
+	there, gen := s.sees(e)
+	p.Name, p.Gen, p.Changed = t.core.called(e.Name), gen, changedAt(e)
 	if there {
 		p.Name, p.Resource = e.Res.Name, e.Res
 	}
@@ -127,12 +127,12 @@ func (s *Subscription) positionLocked(p *NamePosition, v *View, name string, sin
 	}
 }
 
-// interestLocked returns how s includes e.
-func (s *Subscription) interestLocked(e *table.Entry) Interest {
+// interest returns how s includes e.
+func (s *Subscription) interest(e *table.Entry) Interest {
 	switch {
-	case s.meansLocked(e) || s.sawLocked(e):
+	case s.means(e) || s.saw(e):
 		return InName
-	case s.namesLocked(e):
+	case s.asksFor(e):
 		return InGlob
 	case s.key.wildcard && (e.Member || e.Wild > 0):
 		return InWildcard

@@ -51,11 +51,11 @@ func (g *Group) asksFirst(stream int) bool {
 	return g.streams[stream].link.AsksFirst(time.Now())
 }
 
-// beginsLocked reports whether a stream's control plane is about to be asked for a type for the first
+// begins reports whether a stream's control plane is about to be asked for a type for the first
 // time, or while the stream has nothing of it but what was restored, or for everything once other
 // nodes were asked. Until it answers, what other nodes have counts: the removal guard can hold back
 // removals of that (K16).
-func (t *Table) beginsLocked(stream int) bool {
+func (t *core) begins(stream int) bool {
 	if stream == Nobody {
 		return false
 	}
@@ -63,14 +63,14 @@ func (t *Table) beginsLocked(stream int) bool {
 	return t.streams[stream].postponed != atOnce || nothing && t.group.compares()
 }
 
-// waitsForOthersLocked reports whether a stream's control plane must not be asked for the table
+// waitsForOthers reports whether a stream's control plane must not be asked for the table
 // yet. whole says that nothing was asked for on the present stream.
-func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
+func (t *core) waitsForOthers(by int, whole bool) bool {
 	if !t.group.compares() {
 		return false
 	}
-	if whole || t.beginsLocked(by) {
-		return t.lacksLocked(by) != NeedNothing && t.group.asksFirst(by)
+	if whole || t.begins(by) {
+		return t.lacks(by) != NeedNothing && t.group.asksFirst(by)
 	}
 	return t.demand.Stream(by).WildcardChanged() && t.demand.LacksWildcard(by) && t.group.asksFirst(by)
 }
@@ -79,7 +79,7 @@ func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
 type postponed uint8
 
 const (
-	// atOnce: nothing but what begins; see Table.beginsLocked.
+	// atOnce: nothing but what begins; see Table.begins.
 	atOnce postponed = iota
 	// forSecond: everything, on a stream that is opened while others are in use. These are not sent
 	// changes, either.

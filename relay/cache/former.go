@@ -149,14 +149,14 @@ func (g *Group) Revert(f *Former) (changes int) {
 	return g.applyAll(func(t *Table, now time.Time) (n int) {
 		for i := range f.parts {
 			if p := &f.parts[i]; p.typ.URL == t.Type.URL {
-				n += t.revertLocked(p, now)
+				n += t.core.revert(p, now)
 			}
 		}
 		return n
 	})
 }
 
-func (t *Table) revertLocked(p *formerPart, now time.Time) int {
+func (t *core) revert(p *formerPart, now time.Time) int {
 	by := t.group.cache.StreamNamed(p.stream)
 	if by < 0 || t.streams[by].gate == nil {
 		return 0
@@ -166,20 +166,20 @@ func (t *Table) revertLocked(p *formerPart, now time.Time) int {
 	before := t.store.Sum(by).Digest
 	for _, name := range slices.Sorted(maps.Keys(p.names)) {
 		c := p.names[name]
-		if gate.Digest(t.shownLocked(by, name)) != c.after {
+		if gate.Digest(t.shown(by, name)) != c.after {
 			continue
 		}
-		sent, _ := t.sentLocked(by, name)
+		sent, _ := t.sent(by, name)
 		switch e := t.store.Get(name); {
-		case c.before != nil && t.mayHoldLocked(by, c.before):
+		case c.before != nil && t.mayHold(by, c.before):
 			change.put(c.before)
 		case c.before == nil && e != nil:
 			change.drop(e)
 		}
-		stream.gate.Hold(name, sent, t.shownLocked(by, name))
+		stream.gate.Hold(name, sent, t.shown(by, name))
 	}
 	if t.store.Sum(by).Digest != before {
 		stream.version = ""
 	}
-	return t.releasedLocked(&change, &Update{Type: t.Type}, now, CauseUndone)
+	return t.released(&change, &Update{Type: t.Type}, now, CauseUndone)
 }

@@ -173,7 +173,7 @@ func (g *Group) setFreeze(f *Freeze) {
 func (g *Group) closeGates() {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		t.closeLocked(g.gates())
+		t.core.close(g.gates())
 		t.mu.Unlock()
 	}
 }
@@ -200,7 +200,7 @@ func (g *Group) releaseGates(cause Cause) (changes int) {
 		if has, _ := g.gates().has(t.Type.URL); has {
 			return 0
 		}
-		return t.releaseGatesLocked(now, cause)
+		return t.core.releaseGates(now, cause)
 	})
 }
 
@@ -213,9 +213,9 @@ func (g *Group) applyAll(one func(t *Table, now time.Time) int) (changes int) {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
 		changes += one(t, now)
-		t.recheckHeadLocked(t.woken)
-		woken = append(woken, t.takeWokenLocked()...)
-		holds := t.takeHoldsLocked()
+		t.core.recheckHead(t.core.woken)
+		woken = append(woken, t.core.takeWoken()...)
+		holds := t.core.takeHolds()
 		t.unlockAndSignal()
 		if holds {
 			parents = append(parents, t.Type)
@@ -270,8 +270,8 @@ func (g *Group) Pending() (all []Pending) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
 		one := Pending{TypeURL: t.Type.URL}
-		for by := range t.streams {
-			if g := t.streams[by].gate; g != nil {
+		for by := range t.core.streams {
+			if g := t.core.streams[by].gate; g != nil {
 				for name, c := range g.All() {
 					one.add(name, c)
 				}
@@ -322,8 +322,8 @@ func (g *Group) HeldChanges() (all []HeldType) {
 	for _, t := range g.Tables() {
 		one := HeldType{Type: t.Type}
 		t.mu.RLock()
-		for by := range t.streams {
-			if g := t.streams[by].gate; g != nil {
+		for by := range t.core.streams {
+			if g := t.core.streams[by].gate; g != nil {
 				for name, c := range g.All() {
 					one.Changes = append(one.Changes, ResourceChange{name, moment(c.Stable), moment(c.Sent)})
 				}

@@ -27,19 +27,19 @@ func (f *Feed) Doubt() {
 	now := time.Now()
 	for _, t := range f.group.Tables() {
 		t.mu.Lock()
-		if stream := &t.streams[f.stream]; t.store.Gen() > 0 {
-			t.effectLocked(f.stream, stream.confidence.Moved(), nil)
-			if t.demand.Stream(f.stream).Wanted() > 0 {
-				t.askedAgainLocked(f.stream, now)
+		if stream := &t.core.streams[f.stream]; t.core.store.Gen() > 0 {
+			t.core.effect(f.stream, stream.confidence.Moved(), nil)
+			if t.core.demand.Stream(f.stream).Wanted() > 0 {
+				t.core.askedAgain(f.stream, now)
 			}
 		}
 		t.mu.Unlock()
 	}
 }
 
-// askedAgainLocked records that a new stream still has to answer.
-func (t *Table) askedAgainLocked(by int, now time.Time) {
-	t.streams[by].confidence.AskedAgain(now, t.streamAsOfLocked(by, now))
+// askedAgain records that a new stream still has to answer.
+func (t *core) askedAgain(by int, now time.Time) {
+	t.streams[by].confidence.AskedAgain(now, t.streamAsOf(by, now))
 }
 
 // Borrow records whether the stream is to another node from now on, or to its control plane. The
@@ -74,9 +74,9 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 	var wanted, old uint64 // sets of streams
 	now := time.Now()
 	t.mu.RLock()
-	for i := range t.streams {
-		stream := &t.streams[i]
-		if t.demand.Stream(i).Wanted() > 0 {
+	for i := range t.core.streams {
+		stream := &t.core.streams[i]
+		if t.core.demand.Stream(i).Wanted() > 0 {
 			wanted |= 1 << i
 		}
 		if stream.confidence.Is(confidence.Older, now) {
@@ -102,5 +102,5 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 func (t *Table) awaits(stream int) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.streams[stream].confidence.Is(confidence.Open, time.Now()) || t.waitsForOthersLocked(stream, false)
+	return t.core.streams[stream].confidence.Is(confidence.Open, time.Now()) || t.core.waitsForOthers(stream, false)
 }

@@ -15,7 +15,7 @@ func (p *picker) removesForced(name string, part bool) {
 // none if clients may have lost the resource without a removal, or if their position does not show
 // whether they have it: they end TTLs themselves (F5), ask for resources by other means than the
 // name (G6, B38), or drop a resource because of an error (C16).
-func (t *Table) gapOf(l *lost, e *table.Entry) (none table.Gap) {
+func (t *core) gapOf(l *lost, e *table.Entry) (none table.Gap) {
 	if e == nil || e.Gen != l.gap.To || e.Denied || e.Structured() || len(l.res.Aliases) > 0 || l.res.TTL > 0 {
 		return none
 	}

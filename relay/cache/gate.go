@@ -9,7 +9,7 @@ import (
 
 // While a key is held, its gates hold back what the control plane changes: listeners, scoped routes,
 // routes, clusters, extensions and runtimes stay as clients see them. Endpoints and secrets pass, as
-// does what must not wait: see passesLocked. The removal guard (K16) judges an answer first: what it
+// does what must not wait: see passes. The removal guard (K16) judges an answer first: what it
 // holds back is not pending. An open key has no gates, at the cost of a nil check.
 
 // gated are the types whose changes are held back.
@@ -44,8 +44,8 @@ func (s gateSet) has(url string) (has, parks bool) {
 	return s.held && gated[url] || s.governor.governs(url), false
 }
 
-// closeLocked gives each stream of the table a gate, unless its type is not held back.
-func (t *Table) closeLocked(set gateSet) {
+// close gives each stream of the table a gate, unless its type is not held back.
+func (t *core) close(set gateSet) {
 	has, parks := set.has(t.Type.URL)
 	if !has || t.group.private {
 		return
@@ -53,7 +53,7 @@ func (t *Table) closeLocked(set gateSet) {
 	for i := range t.streams {
 		stream := &t.streams[i]
 		if stream.gate == nil {
-			stream.gate = &streamGate{sent: stream.versions, fresh: t.freshLocked(), parks: parks}
+			stream.gate = &streamGate{sent: stream.versions, fresh: t.fresh(), parks: parks}
 		}
 	}
 }
@@ -74,8 +74,8 @@ func (l *typeStreamState) forgetVersion() {
 	}
 }
 
-// freshLocked reports whether nothing is known of the wildcard set.
-func (t *Table) freshLocked() bool {
+// fresh reports whether nothing is known of the wildcard set.
+func (t *core) fresh() bool {
 	_, members := t.store.Wildcard()
 	return members == 0 && !t.demand.WildcardAnswered()
 }
@@ -91,7 +91,7 @@ func (u *updateTxn) accept(res *resource.Resource) {
 // reports false if clients see it at once; nothing is pending for the name then.
 func (u *updateTxn) holdBack(name string, sent *resource.Resource) bool {
 	t, stream := u.table, &u.table.streams[u.by]
-	stable := t.shownLocked(u.by, name)
+	stable := t.shown(u.by, name)
 	_, pending := u.gate.Get(name)
 	switch {
 	case sent == nil && stable == nil && pending: // clients never saw it
@@ -101,7 +101,7 @@ func (u *updateTxn) holdBack(name string, sent *resource.Resource) bool {
 		u.gate.End(name)
 		return false
 	}
-	passage := t.passesLocked(u.by, name, sent, stable)
+	passage := t.passes(u.by, name, sent, stable)
 	switch {
 	case sent != nil && stable != nil && stable.SameContent(sent): // also where it returns to that
 		u.gate.End(name)
@@ -120,8 +120,8 @@ func (u *updateTxn) holdBack(name string, sent *resource.Resource) bool {
 	return true
 }
 
-// shownLocked returns the resource of a stream that clients may see by a canonical name.
-func (t *Table) shownLocked(by int, name string) *resource.Resource {
+// shown returns the resource of a stream that clients may see by a canonical name.
+func (t *core) shown(by int, name string) *resource.Resource {
 	if e := t.store.Get(name); e != nil {
 		if c := e.CopyFrom(by); c != nil {
 			return c.Res
@@ -130,18 +130,18 @@ func (t *Table) shownLocked(by int, name string) *resource.Resource {
 	return nil
 }
 
-// passesLocked reports why clients see at once what a control plane has sent for a name, nil for a
+// passes reports why clients see at once what a control plane has sent for a name, nil for a
 // removal, if they do: what has or had a TTL, and what has aliases or belongs to a collection; a name that a
 // client waits for, and that nobody has (K13); and of endpoint sets everything but the loss of all endpoints.
-func (t *Table) passesLocked(by int, name string, sent, stable *resource.Resource) Passage {
+func (t *core) passes(by int, name string, sent, stable *resource.Resource) Passage {
 	stream := &t.streams[by]
 	if stream.gate.parks {
-		if sent != nil && !sent.Hollow() || stable == nil || stable.Hollow() || !t.parkedLocked(name) {
+		if sent != nil && !sent.Hollow() || stable == nil || stable.Hollow() || !t.parked(name) {
 			return passesEndpoints
 		}
 		return heldBack
 	}
-	if t.globWantedLocked(name) {
+	if t.globWanted(name) {
 		return PassesCollection
 	}
 	for _, r := range []*resource.Resource{sent, stable} {
@@ -168,17 +168,17 @@ func (t *Table) passesLocked(by int, name string, sent, stable *resource.Resourc
 	return heldBack
 }
 
-// parkedLocked reports whether stable clients still need an endpoint set: the removal of its cluster,
+// parked reports whether stable clients still need an endpoint set: the removal of its cluster,
 // or a change of the cluster's endpoint set, is pending.
-func (t *Table) parkedLocked(name string) (parked bool) {
+func (t *core) parked(name string) (parked bool) {
 	clusters := t.group.lookup(resource.TypeOf(resource.ClusterURL))
 	if clusters == nil {
 		return false
 	}
 	clusters.mu.RLock()
 	defer clusters.mu.RUnlock()
-	for i := range clusters.streams {
-		if g := clusters.streams[i].gate; g != nil {
+	for i := range clusters.core.streams {
+		if g := clusters.core.streams[i].gate; g != nil {
 			for _, c := range g.All() {
 				if c.Stable != nil && c.Stable.Endpoints == name && (c.Sent == nil || c.Sent.Endpoints != name) {
 					return true
@@ -189,9 +189,9 @@ func (t *Table) parkedLocked(name string) (parked bool) {
 	return false
 }
 
-// releaseGatesLocked opens the gates of the table: what is pending becomes what clients see, as one
+// releaseGates opens the gates of the table: what is pending becomes what clients see, as one
 // update.
-func (t *Table) releaseGatesLocked(now time.Time, cause Cause) (changed int) {
+func (t *core) releaseGates(now time.Time, cause Cause) (changed int) {
 	for by := range t.streams {
 		stream := &t.streams[by]
 		g := stream.gate
@@ -205,7 +205,7 @@ func (t *Table) releaseGatesLocked(now time.Time, cause Cause) (changed int) {
 				change.put(c.Sent)
 			} else if e := t.store.Get(name); e != nil {
 				change.drop(e)
-				t.noteRemovedLocked(by, name)
+				t.noteRemoved(by, name)
 			}
 		}
 		if g.Len() == 0 {
@@ -214,21 +214,21 @@ func (t *Table) releaseGatesLocked(now time.Time, cause Cause) (changed int) {
 		stream.versions = g.sent
 		n := int(t.store.Gen() + 1 - change.first)
 		t.fed.Changes += uint64(n)
-		t.recordLocked(&change, now, cause, "")
-		t.rememberUpdateLocked(&Update{Type: t.Type, Version: g.sent.version}, now, n, t.woken)
+		t.record(&change, now, cause, "")
+		t.rememberUpdate(&Update{Type: t.Type, Version: g.sent.version}, now, n, t.woken)
 		changed += n
 	}
 	return changed
 }
 
-// endPendingLocked forgets what is pending for a name that no stream is asked for any more.
-func (t *Table) endPendingLocked(name string) {
+// endPending forgets what is pending for a name that no stream is asked for any more.
+func (t *core) endPending(name string) {
 	for by := range t.streams {
 		g := t.streams[by].gate
 		if g == nil {
 			continue
 		}
-		if c, pending := g.Get(name); pending && c.Stable == nil && !t.coveredLocked(by, name, nil) {
+		if c, pending := g.Get(name); pending && c.Stable == nil && !t.covered(by, name, nil) {
 			if c.Sent != nil {
 				t.demand.Release(by, name, c.Sent.Name, by == t.demand.Wildcard().Stream())
 			}
@@ -238,13 +238,13 @@ func (t *Table) endPendingLocked(name string) {
 	}
 }
 
-// endAllPendingLocked is endPendingLocked for all names, once the demand for the wildcard has ended.
-func (t *Table) endAllPendingLocked() {
+// endAllPending is endPending for all names, once the demand for the wildcard has ended.
+func (t *core) endAllPending() {
 	for by := range t.streams {
 		if g := t.streams[by].gate; g != nil {
 			g.fresh = true
 			for name := range g.All() {
-				t.endPendingLocked(name)
+				t.endPending(name)
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func (t *Table) endAllPendingLocked() {
 func (t *Table) addPending(by int, held map[string]string) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	g := t.streams[by].gate
+	g := t.core.streams[by].gate
 	if g == nil {
 		return
 	}
@@ -262,7 +262,7 @@ func (t *Table) addPending(by int, held map[string]string) {
 		if c.Stable != nil {
 			delete(held, c.Stable.Name)
 		}
-		if c.Sent != nil && c.Sent.Version != "" && !t.streams[by].guard.Has(name) {
+		if c.Sent != nil && c.Sent.Version != "" && !t.core.streams[by].guard.Has(name) {
 			held[c.Sent.Name] = c.Sent.Version
 		}
 	}
@@ -287,10 +287,10 @@ func (c *checker) gates() {
 		}
 		c.wrong = append(c.wrong, g.Check()...)
 		for name, change := range g.All() {
-			if now := t.shownLocked(by, name); now != change.Stable && (now == nil || change.Stable == nil || !now.SameContent(change.Stable)) {
+			if now := t.shown(by, name); now != change.Stable && (now == nil || change.Stable == nil || !now.SameContent(change.Stable)) {
 				c.complain("the pending change of %q is compared with what clients do not see", name)
 			}
-			if change.Stable == nil && !t.coveredLocked(by, name, nil) {
+			if change.Stable == nil && !t.covered(by, name, nil) {
 				c.complain("a change of %q is pending, and no client asks for it", name)
 			}
 		}

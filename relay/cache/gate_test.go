@@ -174,7 +174,7 @@ func TestFrozenGuard(t *testing.T) {
 		}
 	}
 	pending("guarded", 1, 1)
-	if held := w.group.Table(clusters).streams[0].guard.Len(); held != 3 {
+	if held := w.group.Table(clusters).core.streams[0].guard.Len(); held != 3 {
 		t.Errorf("the guard holds %d removals back", held)
 	}
 	c.gets(t, "guarded")
@@ -209,7 +209,7 @@ func TestFrozenInterest(t *testing.T) {
 			t.Errorf("%v is pending without clients of the types", p)
 		}
 		other.table.mu.RLock()
-		if other.table.demand.Get("r") == nil || other.table.demand.Get("steady") != nil {
+		if other.table.core.demand.Get("r") == nil || other.table.core.demand.Get("steady") != nil {
 			t.Error("only the name with a pending change is asked for")
 		}
 		other.table.mu.RUnlock()
@@ -220,7 +220,7 @@ func TestFrozenInterest(t *testing.T) {
 		w.cache.Unfreeze(w.group.Key)
 		pass(2 * time.Minute)
 		c.table.mu.RLock()
-		asked := c.table.demand.Wildcard().Demanded()
+		asked := c.table.core.demand.Wildcard().Demanded()
 		c.table.mu.RUnlock()
 		if p := w.group.Pending(); len(p) != 0 || asked {
 			t.Errorf("%v is pending, and asked for is %t", p, asked)

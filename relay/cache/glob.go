@@ -11,9 +11,9 @@ import (
 // works like an alias that each of them has: subscribers of the glob see them. Tables without
 // structured names are not affected.
 
-// noteGlobLocked follows the change of e from old in the glob that covers it. Subscribers of a glob are
+// noteGlob follows the change of e from old in the glob that covers it. Subscribers of a glob are
 // notified when it has become empty (G7).
-func (t *Table) noteGlobLocked(e *table.Entry, old *resource.Resource, first uint64, woken map[*Subscription]struct{}) {
+func (t *core) noteGlob(e *table.Entry, old *resource.Resource, first uint64, woken map[*Subscription]struct{}) {
 	g := e.Glob()
 	switch {
 	case g == nil || (old == nil) == (e.Res == nil) || t.demand.Get(g.Name) == nil:
@@ -23,15 +23,15 @@ func (t *Table) noteGlobLocked(e *table.Entry, old *resource.Resource, first uin
 		}
 	case g.Live() == 0:
 		t.store.Next()
-		t.setLocked(g.Name, table.State{}, first, woken)
+		t.set(g.Name, table.State{}, first, woken)
 	}
 }
 
-// answerGlobLocked records that the control plane has nothing more to send about a glob whose
+// answerGlob records that the control plane has nothing more to send about a glob whose
 // members were known before it was asked for.
-func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) {
+func (t *core) answerGlob(name string, woken map[*Subscription]struct{}) {
 	w := t.demand.Get(name)
-	if w == nil || !t.isGlobLocked(name) || !t.demand.Open(w, name) {
+	if w == nil || !t.isGlob(name) || !t.demand.Open(w, name) {
 		return
 	}
 	t.demand.Presume(w)
@@ -45,12 +45,12 @@ func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) 
 // steps: if very many are answered at once, they stay in the list until then. t.mu must not be
 // held.
 func (t *Table) forgetAnswered(by int) {
-	t.inPauses(&t.mu, func(step int, pause func()) { t.demand.ForgetAnswered(by, step, pause) })
+	t.core.inPauses(&t.mu, func(step int, pause func()) { t.core.demand.ForgetAnswered(by, step, pause) })
 	t.group.signalNeeds()
 }
 
-// globWantedLocked reports whether there is interest in the glob that covers the canonical name.
-func (t *Table) globWantedLocked(name string) bool {
+// globWanted reports whether there is interest in the glob that covers the canonical name.
+func (t *core) globWanted(name string) bool {
 	if !t.store.HasGlobs() {
 		return false // a glob with interest is known
 	}
@@ -62,8 +62,8 @@ func (t *Table) globWantedLocked(name string) bool {
 	return g != "" && t.demand.Get(g) != nil
 }
 
-// isGlobLocked reports whether a name is that of a glob with present or past interest.
-func (t *Table) isGlobLocked(name string) bool { return t.store.Glob(name) != nil }
+// isGlob reports whether a name is that of a glob with present or past interest.
+func (t *core) isGlob(name string) bool { return t.store.Glob(name) != nil }
 
 // changesGlobs reports whether a glob was joined or left.
 func (done *Edited) changesGlobs() bool {
@@ -84,8 +84,8 @@ func (s *Subscription) countGlobs(done *Edited) {
 	}
 }
 
-// eachGlobLocked calls f for the globs that s asks for.
-func (t *Table) eachGlobLocked(s *Subscription, f func(*table.Glob)) {
+// eachGlob calls f for the globs that s asks for.
+func (t *core) eachGlob(s *Subscription, f func(*table.Glob)) {
 	if s.globs > 0 {
 		t.store.EachGlob(s.names, f)
 	}

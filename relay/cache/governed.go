@@ -62,8 +62,8 @@ func (g *Group) pendingChanged() {
 	}
 }
 
-// editsLocked counts the changes of what is pending of a stream.
-func (t *Table) editsLocked(by int) uint64 {
+// edits counts the changes of what is pending of a stream.
+func (t *core) edits(by int) uint64 {
 	if g := t.streams[by].gate; g != nil {
 		return g.Edits()
 	}
@@ -75,8 +75,8 @@ func (g *Group) HasPending() bool {
 	return slices.ContainsFunc(g.Tables(), func(t *Table) bool {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
-		for by := range t.streams {
-			if gate := t.streams[by].gate; gate != nil && !gate.parks && gate.Len() > 0 {
+		for by := range t.core.streams {
+			if gate := t.core.streams[by].gate; gate != nil && !gate.parks && gate.Len() > 0 {
 				return true
 			}
 		}
@@ -88,8 +88,8 @@ func (g *Group) HasPending() bool {
 func (g *Group) PendingBytes() (n int64) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		for by := range t.streams {
-			if gate := t.streams[by].gate; gate != nil {
+		for by := range t.core.streams {
+			if gate := t.core.streams[by].gate; gate != nil {
 				n += gate.Bytes()
 			}
 		}
@@ -105,13 +105,13 @@ func (g *Group) HasAnswered() bool {
 	asked, now := false, time.Now()
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		for by := range t.streams {
-			gate, demand := t.streams[by].gate, t.demand.Stream(by)
-			if gate == nil && t.noted == nil || gate != nil && gate.parks || demand.Wanted() == 0 {
+		for by := range t.core.streams {
+			gate, demand := t.core.streams[by].gate, t.core.demand.Stream(by)
+			if gate == nil && t.core.noted == nil || gate != nil && gate.parks || demand.Wanted() == 0 {
 				continue
 			}
 			asked = true
-			is := &t.streams[by].confidence
+			is := &t.core.streams[by].confidence
 			up, _ := g.lostAt(by)
 			if !demand.HasAnswered() || is.Unconfirmed() && !(up && is.Is(confidence.Lasts, now)) {
 				t.mu.RUnlock()
@@ -165,12 +165,12 @@ func (g *Group) CutOverlay() *Overlay {
 	o := &Overlay{group: g}
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		for by := range t.streams {
-			gates := t.streams[by].gate
+		for by := range t.core.streams {
+			gates := t.core.streams[by].gate
 			if gates == nil || gates.parks || gates.Len() == 0 {
 				continue
 			}
-			sum := t.sentSumLocked(by)
+			sum := t.core.sentSum(by)
 			o.parts = append(o.parts, overlayPart{
 				table: t, by: by, changes: maps.Collect(gates.All()), digest: sum.Digest, pending: gates.Digest(), live: sum.Live, sent: gates.sent,
 			})
@@ -233,7 +233,7 @@ func (o *Overlay) views() map[*Table]overlayView {
 		for i := range rest[:n] {
 			p := &rest[i]
 			t.mu.RLock()
-			wild := p.by == t.demand.Wildcard().Stream()
+			wild := p.by == t.core.demand.Wildcard().Stream()
 			t.mu.RUnlock()
 			for name, c := range p.changes {
 				if _, twice := one.replace[name]; !twice || c.Sent != nil {
@@ -257,7 +257,7 @@ func (g *Group) Promote(o *Overlay, cause Cause) (changes int) {
 	changes = g.applyAll(func(t *Table, now time.Time) (n int) {
 		for i := range o.parts {
 			if p := &o.parts[i]; p.table == t {
-				n += t.promoteLocked(p, now, cause)
+				n += t.core.promote(p, now, cause)
 			}
 		}
 		return n
@@ -265,7 +265,7 @@ func (g *Group) Promote(o *Overlay, cause Cause) (changes int) {
 	return changes + g.releaseParked(cause)
 }
 
-func (t *Table) promoteLocked(p *overlayPart, now time.Time, cause Cause) int {
+func (t *core) promote(p *overlayPart, now time.Time, cause Cause) int {
 	stream := &t.streams[p.by]
 	if stream.gate == nil {
 		return 0
@@ -277,31 +277,31 @@ func (t *Table) promoteLocked(p *overlayPart, now time.Time, cause Cause) int {
 		if !pending {
 			continue
 		}
-		if c.Sent != nil && t.mayHoldLocked(p.by, c.Sent) {
+		if c.Sent != nil && t.mayHold(p.by, c.Sent) {
 			change.put(c.Sent)
 		} else if e := t.store.Get(name); c.Sent == nil && e != nil {
 			change.drop(e)
-			t.noteRemovedLocked(p.by, name)
+			t.noteRemoved(p.by, name)
 		}
-		stream.gate.Hold(name, now.Sent, t.shownLocked(p.by, name))
+		stream.gate.Hold(name, now.Sent, t.shown(p.by, name))
 	}
 	switch visible := t.store.Sum(p.by).Digest; {
-	case visible == t.sentSumLocked(p.by).Digest && stream.gate.Len() == 0:
+	case visible == t.sentSum(p.by).Digest && stream.gate.Len() == 0:
 		stream.versions = stream.gate.sent
 	case visible == p.digest:
 		stream.versions = p.sent
 	case visible != shown:
 		stream.version = ""
 	}
-	return t.releasedLocked(&change, &Update{Type: t.Type, Version: change.version}, now, cause)
+	return t.released(&change, &Update{Type: t.Type, Version: change.version}, now, cause)
 }
 
-// releasedLocked records an update that a gate had held back.
-func (t *Table) releasedLocked(change *updateTxn, u *Update, now time.Time, cause Cause) int {
+// released records an update that a gate had held back.
+func (t *core) released(change *updateTxn, u *Update, now time.Time, cause Cause) int {
 	n := int(t.store.Gen() + 1 - change.first)
 	t.fed.Changes += uint64(n)
-	t.recordLocked(change, now, cause, "")
-	t.rememberUpdateLocked(u, now, n, t.woken)
+	t.record(change, now, cause, "")
+	t.rememberUpdate(u, now, n, t.woken)
 	return n
 }
 
@@ -311,27 +311,27 @@ func (g *Group) releaseParked(cause Cause) (changes int) {
 		if _, parks := g.gates().has(t.Type.URL); !parks {
 			return 0
 		}
-		for by := range t.streams {
-			gates := t.streams[by].gate
+		for by := range t.core.streams {
+			gates := t.core.streams[by].gate
 			if gates == nil || gates.Len() == 0 {
 				continue
 			}
-			change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, version: gates.sent.version, held: true}
+			change := updateTxn{table: &t.core, by: by, first: t.core.store.Gen() + 1, woken: t.core.woken, version: gates.sent.version, held: true}
 			for name, c := range gates.All() {
-				if t.parkedLocked(name) {
+				if t.core.parked(name) {
 					continue
 				}
 				if c.Sent != nil {
 					change.put(c.Sent)
-				} else if e := t.store.Get(name); e != nil {
+				} else if e := t.core.store.Get(name); e != nil {
 					change.drop(e)
 				}
 				gates.End(name)
 			}
 			if gates.Len() == 0 {
-				t.streams[by].versions = gates.sent
+				t.core.streams[by].versions = gates.sent
 			}
-			n += t.releasedLocked(&change, &Update{Type: t.Type, Version: change.version}, now, cause)
+			n += t.core.released(&change, &Update{Type: t.Type, Version: change.version}, now, cause)
 		}
 		return n
 	})

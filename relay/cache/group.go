@@ -100,13 +100,13 @@ func (g *Group) Table(t *resource.Type) *Table {
 	}
 	table := newTable(g, t)
 	g.adoptHeadLocked(table)
-	table.adoptLocked(g.pendingRestores[t.URL])
+	table.core.adopt(g.pendingRestores[t.URL])
 	delete(g.pendingRestores, t.URL)
 	if set := g.gatesLocked(); set != (gateSet{}) {
-		table.closeLocked(set)
-		table.refuseLocked(g.undone)
+		table.core.close(set)
+		table.core.refuse(g.undone)
 	}
-	table.observeLocked(g.observer)
+	table.core.observe(g.observer)
 	table.guard() // other goroutines find it from now on
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })
@@ -149,13 +149,13 @@ func (g *Group) resumeLocked() {
 	}
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		for i := range t.streams {
-			stream := &t.streams[i]
-			if known := t.store.Gen() > 0 || t.demand.Stream(i).HasAnswered(); !known { // also knowledge that names are absent
+		for i := range t.core.streams {
+			stream := &t.core.streams[i]
+			if known := t.core.store.Gen() > 0 || t.core.demand.Stream(i).HasAnswered(); !known { // also knowledge that names are absent
 				continue
 			}
-			t.effectLocked(i, stream.confidence.Resumed(t.store.Sum(i).Live > 0), nil)
-			if t.demand.Stream(i).Wanted() > 0 {
+			t.core.effect(i, stream.confidence.Resumed(t.core.store.Sum(i).Live > 0), nil)
+			if t.core.demand.Stream(i).Wanted() > 0 {
 				stream.confidence.HoldBegan()
 			}
 		}
@@ -166,15 +166,15 @@ func (g *Group) resumeLocked() {
 
 // release ends the waits of clients for a stream whose control plane cannot be reached: the hold of
 // resumeLocked, and answers that may not arrive soon.
-func (g *Group) release(by int) { g.endWaits(by, (*Table).releaseLocked) }
+func (g *Group) release(by int) { g.endWaits(by, (*core).release) }
 
 // unholdAll ends the hold of resumeLocked on all streams because its time has passed, and all waits for those
 // that have been down since before the process slept.
 func (g *Group) unholdAll() {
 	for by := range g.streams {
-		end := (*Table).unholdLocked
+		end := (*core).unhold
 		if g.isDownUnchanged(by) {
-			end = (*Table).releaseLocked
+			end = (*core).release
 		}
 		g.endWaits(by, end)
 	}
@@ -189,13 +189,13 @@ func (g *Group) isDownUnchanged(stream int) bool {
 	return l.IsDown() && !l.IsCutOff() && !l.Others.Awaited()
 }
 
-func (g *Group) endWaits(by int, end func(*Table, int, map[*Subscription]struct{})) {
+func (g *Group) endWaits(by int, end func(*core, int, map[*Subscription]struct{})) {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		end(t, by, woken)
-		for s := range t.waiting {
-			if t.waitsForLocked(s)&(1<<by) != 0 {
+		end(&t.core, by, woken)
+		for s := range t.core.waiting {
+			if t.core.waitsFor(s)&(1<<by) != 0 {
 				woken[s] = struct{}{}
 			}
 		}
@@ -261,8 +261,8 @@ func (g *Group) expireOnce() {
 	for _, t := range g.Tables() {
 		soon(t.expire(now, woken))
 		t.mu.Lock()
-		soon(t.dropRestoreLocked(now))
-		t.recheckHeadLocked(woken)
+		soon(t.core.dropRestore(now))
+		t.core.recheckHead(woken)
 		t.unlockAndSignal()
 	}
 	g.changed()
@@ -279,9 +279,9 @@ func (g *Group) bytes() int64 {
 	n := int64(groupSize)
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		n += tableSize + t.bytesLocked()
-		if t.pendingRestore != nil {
-			n += t.pendingRestore.bytes()
+		n += tableSize + t.core.bytes()
+		if t.core.pendingRestore != nil {
+			n += t.core.pendingRestore.bytes()
 		}
 		t.mu.RUnlock()
 	}

@@ -25,27 +25,26 @@ type MassRemoval struct {
 	HeldBack bool
 }
 
-// evidenceLocked says how far it is known that the control plane serves what a stream is about to lose:
+// evidence says how far it is known that the control plane serves what a stream is about to lose:
 // until now if that is unknown.
-func (t *Table) evidenceLocked(by int, restored bool) removals.Evidence {
+func (t *core) evidence(by int, restored bool) removals.Evidence {
 	now := time.Now()
-	if asOf := t.streamAsOfLocked(by, now); !asOf.IsZero() {
+	if asOf := t.streamAsOf(by, now); !asOf.IsZero() {
 		now = asOf
 	}
 	return removals.Evidence{AsOf: now, Restored: restored}
 }
 
-// guardLocked decides which removals of u to hold back, before any is applied. before is how many
-// resources the stream had when u arrived, and missing are those that a full state omits. It
-// returns a mass removal that is news, whether it is held back or not; nil for none. t.mu must be
-// held.
-func (t *Table) guardLocked(by int, u Update, before int, missing []string, kept *children) *MassRemoval {
+// guardRemovals decides which removals of u to hold back, before any is applied. before is how many
+// resources the stream had when u arrived, and missing are those that a full state omits. It returns a
+// mass removal that is news, whether it is held back or not; nil for none.
+func (t *core) guardRemovals(by int, u Update, before int, missing []string, kept *children) *MassRemoval {
 	cfg, stream := &t.group.cache.cfg, &t.streams[by]
 	if u.Mirror { // the owner holds back for all nodes, including what was held back here before
 		stream.guard = removals.Hold{}
 		if t.remembersRemoved() {
-			for name := range t.removalsLocked(by, u, missing) {
-				t.noteRemovedLocked(by, name)
+			for name := range t.removals(by, u, missing) {
+				t.noteRemoved(by, name)
 			}
 		}
 		return nil
@@ -53,12 +52,12 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []string, kept
 	if !u.Full && len(u.Removed)+len(u.Errors) == 0 || !t.Type.FullState && !t.group.cache.guards() {
 		return nil
 	}
-	gone := t.removalsLocked(by, u, missing)
+	gone := t.removals(by, u, missing)
 	defer func() {
-		t.keepRemovedLocked(kept, by, u, gone)
+		t.keepRemoved(kept, by, u, gone)
 		for name := range gone {
 			if !stream.guard.Has(name) {
-				t.noteRemovedLocked(by, name)
+				t.noteRemoved(by, name)
 			}
 		}
 	}()
@@ -66,7 +65,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []string, kept
 		return nil
 	}
 	mass := &MassRemoval{Group: t.group, Type: t.Type, Origin: cfg.Streams[by].Origin, Removals: len(gone), Of: before}
-	loss := removals.Loss{Removed: len(gone), Before: before, Now: t.sentSumLocked(by).Live}
+	loss := removals.Loss{Removed: len(gone), Before: before, Now: t.sentSum(by).Live}
 	if cfg.MaxRemovalPercent <= 0 {
 		if !loss.Mass() {
 			return nil
@@ -88,23 +87,23 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []string, kept
 		}
 		return nil
 	}
-	if len(gone) == 0 || !t.holdBackLocked(by, gone, stream.confidence.FromLastGood()) {
+	if len(gone) == 0 || !t.holdBack(by, gone, stream.confidence.FromLastGood()) {
 		return nil
 	}
 	mass.HeldBack = true
 	return mass
 }
 
-// holdBackLocked holds back the removal of a stream's resources with these names, as a mass
+// holdBack holds back the removal of a stream's resources with these names, as a mass
 // removal, and reports whether that is news. restored says that they may be older than the control
 // plane's previous answer.
-func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) (news bool) {
+func (t *core) holdBack(by int, gone map[string]struct{}, restored bool) (news bool) {
 	guard := &t.streams[by].guard
 	var until, extended time.Time
 	if hold, now := t.group.cache.cfg.RemovalHold, time.Now(); hold > 0 {
 		until, extended = t.group.holdUntil(t.Type, now), now.Add(hold)
 	}
-	held := guard.HoldMass(gone, until, extended, t.evidenceLocked(by, restored))
+	held := guard.HoldMass(gone, until, extended, t.evidence(by, restored))
 	t.holds = t.holds || held.More || held.Begins
 	if !held.Begins {
 		return false
@@ -117,45 +116,45 @@ func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) 
 	return true
 }
 
-// removalsLocked returns the names that u would remove from a stream's content.
-func (t *Table) removalsLocked(by int, u Update, missing []string) map[string]struct{} {
+// removals returns the names that u would remove from a stream's content.
+func (t *core) removals(by int, u Update, missing []string) map[string]struct{} {
 	gone := make(map[string]struct{})
 	for _, spelled := range u.Removed {
 		name := resource.Canonical(spelled)
-		if res, _ := t.sentLocked(by, name); res != nil {
+		if res, _ := t.sent(by, name); res != nil {
 			gone[name] = struct{}{}
 		}
 	}
 	for _, name := range missing {
-		if res, _ := t.sentLocked(by, name); res != nil {
+		if res, _ := t.sent(by, name); res != nil {
 			gone[name] = struct{}{}
 		}
 	}
 	return gone
 }
 
-// removeHeldLocked applies what was held back on a stream, except for what is kept for its parents
+// removeHeld applies what was held back on a stream, except for what is kept for its parents
 // (see children), if there is any.
-func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription]struct{}) (removed int) {
-	return t.removeLocked(by, t.streams[by].guard.Take(), kept, woken)
+func (t *core) removeHeld(by int, kept *children, woken map[*Subscription]struct{}) (removed int) {
+	return t.remove(by, t.streams[by].guard.Take(), kept, woken)
 }
 
-// removeLocked removes resources of a stream, or replaces them, except for what is kept for its
+// remove removes resources of a stream, or replaces them, except for what is kept for its
 // parents, if kept is not nil. It returns how many.
-func (t *Table) removeLocked(by int, names map[string]*resource.Resource, kept *children, woken map[*Subscription]struct{}) (removed int) {
+func (t *core) remove(by int, names map[string]*resource.Resource, kept *children, woken map[*Subscription]struct{}) (removed int) {
 	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: true, gate: t.streams[by].gate, noted: t.noted}
 	shown := t.store.Sum(by).Digest
 	for name, then := range names {
 		switch {
 		case kept != nil && kept.has(name):
-			t.keepLocked(by, name, then)
+			t.keep(by, name, then)
 			delete(names, name)
 		case then != nil:
 			change.accept(then)
 		default:
 			change.lose(name)
-			if t.shownLocked(by, name) == nil {
-				t.noteRemovedLocked(by, name)
+			if t.shown(by, name) == nil {
+				t.noteRemoved(by, name)
 			}
 		}
 	}
@@ -166,7 +165,7 @@ func (t *Table) removeLocked(by int, names map[string]*resource.Resource, kept *
 		}
 	}
 	t.fed.Changes += t.store.Gen() + 1 - change.first
-	t.recordLocked(&change, time.Now(), CauseReleased, "")
+	t.record(&change, time.Now(), CauseReleased, "")
 	return len(names)
 }
 
@@ -187,10 +186,10 @@ func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Su
 			if elsewhere != nil {
 				done = elsewhere(t, woken)
 			}
-			n, at := t.removeDueLocked(now, parentsGone, woken)
+			n, at := t.core.removeDue(now, parentsGone, woken)
 			n += done
-			t.judgeOpenLocked(woken)
-			t.recheckHeadLocked(woken)
+			t.core.judgeOpen(woken)
+			t.core.recheckHead(woken)
 			t.mu.Unlock()
 			if more, removed = more || n > 0, removed+n; !at.IsZero() && (next.IsZero() || at.Before(next)) {
 				next = at
@@ -208,24 +207,24 @@ func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Su
 	return removed
 }
 
-// removeDueLocked is removeHeld for one table, and returns when it is due next; zero for never.
+// removeDue is removeHeld for one table, and returns when it is due next; zero for never.
 // parentsGone says that removals of parents were applied just now.
-func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subscription]struct{}) (removed int, next time.Time) {
+func (t *core) removeDue(now time.Time, parentsGone bool, woken map[*Subscription]struct{}) (removed int, next time.Time) {
 	for by := range t.streams {
 		held := &t.streams[by].guard
 		switch step := held.Due(now, parentsGone, func() bool { return t.group.confirms(by) }); {
 		case held.Len() > 0 && now.IsZero():
-			removed += t.removeHeldLocked(by, nil, woken)
+			removed += t.removeHeld(by, nil, woken)
 		case step == removals.Extend:
 			held.Postpone(now.Add(t.group.cache.cfg.RemovalHold))
 		case step == removals.End:
-			removed += t.removeHeldLocked(by, &children{table: t}, woken)
+			removed += t.removeHeld(by, &children{table: t}, woken)
 		}
 		if at := held.Until(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
-	if at := t.forgetLostLocked(time.Now()); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+	if at := t.forgetLost(time.Now()); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 		next = at
 	}
 	return removed, next

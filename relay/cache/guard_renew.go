@@ -12,17 +12,17 @@ import (
 // counts as unjudged for as long as a hold of the guard would last, and removes nothing from nodes
 // that would hold the removal back.
 
-// noteUnjudgedLocked records that the answer which arrived at now is the first complete one for the
+// noteUnjudged records that the answer which arrived at now is the first complete one for the
 // wildcard of a stream. live is how many resources the stream had before.
-func (t *Table) noteUnjudgedLocked(by, live int, now time.Time) {
+func (t *core) noteUnjudged(by, live int, now time.Time) {
 	if live == 0 && t.Type.FullState && t.group.cache.guards() && t.demand.LacksWildcard(by) {
 		t.streams[by].unjudged = now
 	}
 }
 
-// unjudgedLocked reports whether the removal guard could compare the content of any stream with
+// unjudged reports whether the removal guard could compare the content of any stream with
 // nothing, and a hold that began then still lasts.
-func (t *Table) unjudgedLocked() bool {
+func (t *core) unjudged() bool {
 	hold := t.group.cache.cfg.RemovalHold
 	return slices.ContainsFunc(t.streams, func(l typeStreamState) bool {
 		return !l.unjudged.IsZero() && (hold <= 0 || time.Since(l.unjudged) < hold)

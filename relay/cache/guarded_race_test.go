@@ -14,17 +14,17 @@ func TestStoreNeedsLock(t *testing.T) {
 		use    func(t *Table)
 		panics bool
 	}{
-		"read without the lock":   {func(t *Table) { t.store.Get("a") }, true},
-		"read under the lock":     {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.store.Get("a") }, false},
-		"change as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.store.AddGlob("a") }, true},
-		"change without the lock": {func(t *Table) { t.store.AddGlob("a") }, true},
-		"change under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.store.AddGlob("a") }, false},
+		"read without the lock":   {func(t *Table) { t.core.store.Get("a") }, true},
+		"read under the lock":     {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.core.store.Get("a") }, false},
+		"change as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.core.store.AddGlob("a") }, true},
+		"change without the lock": {func(t *Table) { t.core.store.AddGlob("a") }, true},
+		"change under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.core.store.AddGlob("a") }, false},
 
-		"read the demand without the lock":   {func(t *Table) { t.demand.Get("a") }, true},
-		"read the demand under the lock":     {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.demand.Get("a") }, false},
-		"change the demand as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.demand.Discard("b") }, true},
-		"change the demand without the lock": {func(t *Table) { t.demand.Discard("b") }, true},
-		"change the demand under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.demand.Discard("b") }, false},
+		"read the demand without the lock":   {func(t *Table) { t.core.demand.Get("a") }, true},
+		"read the demand under the lock":     {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.core.demand.Get("a") }, false},
+		"change the demand as a reader":      {func(t *Table) { t.mu.RLock(); defer t.mu.RUnlock(); t.core.demand.Discard("b") }, true},
+		"change the demand without the lock": {func(t *Table) { t.core.demand.Discard("b") }, true},
+		"change the demand under the lock":   {func(t *Table) { t.mu.Lock(); defer t.mu.Unlock(); t.core.demand.Discard("b") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

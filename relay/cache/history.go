@@ -84,17 +84,17 @@ type history struct {
 	forgotten uint64
 }
 
-// recordLocked records what an update has changed, if anything, and when it began. Content is
+// record records what an update has changed, if anything, and when it began. Content is
 // restored name by name and recorded as one update. The server is that of the stream. Of the change
 // a bounded part is recorded.
-func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server string) {
+func (t *core) record(u *updateTxn, at time.Time, cause Cause, server string) {
 	limit := t.group.cache.cfg.History
 	if u.added+u.changed+u.removed == 0 || limit <= 0 || t.group.private {
 		return
 	}
 	digest, _ := t.store.Wildcard()
 	p := past{
-		at: at.UnixMilli(), cause: cause, digest: digest, version: t.wildOriginVersionLocked(), all: t.store.All(), gen: t.store.Gen(),
+		at: at.UnixMilli(), cause: cause, digest: digest, version: t.wildOriginVersion(), all: t.store.All(), gen: t.store.Gen(),
 		added: u.added, changed: u.changed, removed: u.removed, present: uint32(t.store.Live()), source: t.streams[u.by].source, server: server,
 		origin: u.version, by: uint8(u.by),
 	}
@@ -106,7 +106,7 @@ func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server str
 			p.names = firstNames(append(p.names.edits(), u.edits...))
 		}
 		*last = p
-		t.spareLocked(u.edits)
+		t.spare(u.edits)
 		return
 	}
 	p.number, p.names = t.group.recorded.Add(1), firstNames(u.edits)
@@ -114,7 +114,7 @@ func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server str
 		p.contents = &contents{table: t, edits: u.edits}
 		t.group.cache.past.add(p.contents)
 	} else {
-		t.spareLocked(u.edits)
+		t.spare(u.edits)
 	}
 	if len(h.ring) < limit {
 		h.ring = append(h.ring, p)
@@ -131,9 +131,9 @@ func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server str
 func (t *Table) forgetContents() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.keeps = false
-	for i := range t.history.ring {
-		t.group.cache.past.release(t.history.ring[i].contents)
+	t.core.keeps = false
+	for i := range t.core.history.ring {
+		t.group.cache.past.release(t.core.history.ring[i].contents)
 	}
 }
 
@@ -148,7 +148,7 @@ func (h *history) newest() *past {
 // It omits updates that changed no resource, and removals because of ended interest.
 func (t *Table) History() []Past {
 	t.mu.RLock()
-	ring, next := slices.Clone(t.history.ring), t.history.next
+	ring, next := slices.Clone(t.core.history.ring), t.core.history.next
 	t.mu.RUnlock()
 	out := make([]Past, 0, len(ring))
 	for i := range ring {

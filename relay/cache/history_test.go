@@ -98,7 +98,7 @@ func TestHistoryCost(t *testing.T) {
 		table.mu.Lock()
 		defer table.mu.Unlock()
 		return testing.AllocsPerRun(100, func() {
-			table.recordLocked(&updateTxn{table: table, changed: 1}, time.Now(), CauseOrigin, "")
+			table.core.record(&updateTxn{table: &table.core, changed: 1}, time.Now(), CauseOrigin, "")
 		})
 	}
 	if with, without := cost(20), cost(-1); with > without {

@@ -205,7 +205,7 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 		for _, c := range []*client{named, all} {
 			send, _, rest := c.table.Reconcile(&c.w, nil, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}})
 			if c == named && !slices.Equal(send.List, []string{"b"}) || c == all && send != nil {
-				t.Errorf("told of %v, legs %+v", send, c.table.streams)
+				t.Errorf("told of %v, legs %+v", send, c.table.core.streams)
 			}
 			if gone, _, _ := c.table.Gone(&c.w, nil, rest); gone != nil {
 				t.Errorf("%v is gone", gone.List)

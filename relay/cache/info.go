@@ -155,15 +155,15 @@ func (t *Table) info() TableInfo {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), ControlPlaneVersion: t.heard.Newest(), Generation: t.store.Gen(), Resources: t.store.Live(), Tombstones: t.store.Tombstones(),
-		Bytes: t.bytesLocked(), Subscriptions: len(t.subs), Wildcard: t.demand.Wildcard().Demanded(), Names: t.demand.Len(), NamesShare: t.fullestLocked(),
-		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
-		Stale: t.staleLocked(), Expiring: t.store.Expiring(), Expired: t.fed.Expired, ResourceErrors: t.notes.Len(),
+		TypeURL: t.Type.URL, Version: t.core.wildVersion(), ControlPlaneVersion: t.core.heard.Newest(), Generation: t.core.store.Gen(), Resources: t.core.store.Live(), Tombstones: t.core.store.Tombstones(),
+		Bytes: t.core.bytes(), Subscriptions: len(t.core.subs), Wildcard: t.core.demand.Wildcard().Demanded(), Names: t.core.demand.Len(), NamesShare: t.core.fullest(),
+		Updates: t.core.fed.Updates, Changes: t.core.fed.Changes, Ignored: t.core.fed.Ignored,
+		Stale: t.core.stale(), Expiring: t.core.store.Expiring(), Expired: t.core.fed.Expired, ResourceErrors: t.core.notes.Len(),
 	}
-	for l := range t.streams {
-		i.HeldRemovals += t.streams[l].guard.Len()
+	for l := range t.core.streams {
+		i.HeldRemovals += t.core.streams[l].guard.Len()
 	}
-	for _, s := range t.subs {
+	for _, s := range t.core.subs {
 		i.Watchers += s.count
 	}
 	return i

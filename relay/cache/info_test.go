@@ -75,15 +75,15 @@ func TestCheckFindsDamage(t *testing.T) {
 	}
 	for want, damage := range map[string]func(*Table, *client){
 		"beyond":                     func(*Table, *client) {},
-		"not wanted":                 locked(func(t *Table, _ *client) { t.demand = t.newDemand() }),
-		"no stream will request it":  locked(func(t *Table, _ *client) { t.demand.Discard("a") }),
+		"not wanted":                 locked(func(t *Table, _ *client) { t.core.demand = t.core.newDemand() }),
+		"no stream will request it":  locked(func(t *Table, _ *client) { t.core.demand.Discard("a") }),
 		"another content":            func(_ *Table, c *client) { c.w.sub.names["x"] = struct{}{} },
 		"counts 2":                   func(_ *Table, c *client) { c.w.sub.count++ },
 		"but counts 7":               func(_ *Table, c *client) { c.w.sub.live = 7 },
-		"waits":                      func(t *Table, _ *client) { t.waiting[&Subscription{}] = struct{}{} },
+		"waits":                      func(t *Table, _ *client) { t.core.waiting[&Subscription{}] = struct{}{} },
 		"a subscription to it is at": func(_ *Table, c *client) { c.w.sub.gen = 0 },
-		"that is gone":               locked(func(t *Table, _ *client) { t.demand.JoinWildcard(&Subscription{}) }),
-		"the index denies":           locked(func(t *Table, c *client) { t.demand.JoinWildcard(c.w.sub) }),
+		"that is gone":               locked(func(t *Table, _ *client) { t.core.demand.JoinWildcard(&Subscription{}) }),
+		"the index denies":           locked(func(t *Table, c *client) { t.core.demand.JoinWildcard(c.w.sub) }),
 	} {
 		if want == "beyond" {
 			damage, want = func(t *Table, _ *client) { t.entryOf("a").Gen = 99 }, "changed at generation 99"

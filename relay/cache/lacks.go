@@ -52,11 +52,11 @@ func (s *Subscription) fewLacks(since uint64) (out []lackAt, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	left := t.group.cache.step
-	for e := t.store.Newest(); e != nil && e.Gen > since; e = e.Older() {
+	for e := t.core.store.Newest(); e != nil && e.Gen > since; e = e.Older() {
 		if left--; left < 0 {
 			return nil, false
 		}
-		if l, is := s.lackLocked(e, since); is {
+		if l, is := s.lack(e, since); is {
 			out = append(out, l)
 		}
 	}
@@ -69,12 +69,12 @@ func (s *Subscription) manyLacks(since uint64) (out []lackAt) {
 	t.mu.RLock()
 	size := len(s.names)
 	if s.key.wildcard {
-		size += t.store.Live()
+		size += t.core.store.Live()
 	}
 	t.mu.RUnlock()
 	out = make([]lackAt, 0, size)
-	for _, e := range t.entriesInSteps(t.mu.reading()) {
-		if l, is := s.lackLocked(e, since); is && e.Gen > since {
+	for _, e := range t.core.entriesInSteps(t.mu.reading()) {
+		if l, is := s.lack(e, since); is && e.Gen > since {
 			out = append(out, l)
 		}
 	}
@@ -82,15 +82,15 @@ func (s *Subscription) manyLacks(since uint64) (out []lackAt) {
 	return out
 }
 
-// lackLocked returns what s lacks of e, if anything.
-func (s *Subscription) lackLocked(e *table.Entry, since uint64) (l lackAt, is bool) {
-	there, gen := s.seesLocked(e)
+// lack returns what s lacks of e, if anything.
+func (s *Subscription) lack(e *table.Entry, since uint64) (l lackAt, is bool) {
+	there, gen := s.sees(e)
 	was := e.Born > 0 && e.Born <= since
 	maybe := !was && e.Lived > 0 && e.Lived <= since
 	if gen <= since || !there && !was && !maybe {
 		return l, false
 	}
-	l = lackAt{Lack{Name: s.table.calledLocked(e.Name), Gen: gen, Changed: time.UnixMilli(e.Changed), Was: was, Maybe: maybe}, e.Gen}
+	l = lackAt{Lack{Name: s.table.core.called(e.Name), Gen: gen, Changed: time.UnixMilli(e.Changed), Was: was, Maybe: maybe}, e.Gen}
 	if there {
 		l.Name, l.Resource = e.Res.Name, e.Res
 	}

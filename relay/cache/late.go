@@ -64,7 +64,7 @@ func (f *Feed) Guarded() bool {
 	return slices.ContainsFunc(f.group.Tables(), func(t *Table) bool {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
-		return t.Type.FullState && t.store.Sum(f.stream).Live > 0
+		return t.Type.FullState && t.core.store.Sum(f.stream).Live > 0
 	})
 }
 
@@ -88,14 +88,14 @@ func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 		byURL[url] = g.newPendingRestore(mergeSnapshots(all, g.headOf(url)))
 		if k := newestHeld(all); k != nil {
 			if t := g.lookup(k.Type); t != nil {
-				taken = f.takeOver(t, g.newPendingRestore(*k), t.renewHeldLocked) || taken
+				taken = f.takeOver(t, g.newPendingRestore(*k), t.core.renewHeld) || taken
 			}
 		}
 	}
 	for more := true; more; taken = taken || more { // what is taken over may refer to more
 		more = false
 		for _, t := range g.Tables() {
-			if r := byURL[t.Type.URL]; r != nil && f.takeOver(t, r, t.takeOverLocked) {
+			if r := byURL[t.Type.URL]; r != nil && f.takeOver(t, r, t.core.takeOver) {
 				more = true
 			}
 		}
@@ -113,9 +113,9 @@ func newestHeld(all []Snapshot) (newest *Snapshot) {
 	return newest
 }
 
-// renewHeldLocked replaces what a stream holds back by what r has, if the control plane served that
+// renewHeld replaces what a stream holds back by what r has, if the control plane served that
 // later. It returns how many resources it has replaced, added or removed.
-func (t *Table) renewHeldLocked(by int, r *pendingRestore) (changed int, _ *MassRemoval) {
+func (t *core) renewHeld(by int, r *pendingRestore) (changed int, _ *MassRemoval) {
 	guard := &t.streams[by].guard
 	if guard.Len() == 0 || !guard.Evidence().AsOf.Before(r.snapshot.HeldAsOf) {
 		return 0, nil
@@ -131,7 +131,7 @@ func (t *Table) renewHeldLocked(by int, r *pendingRestore) (changed int, _ *Mass
 		there[name] = struct{}{}
 		switch {
 		case guard.Has(name) && !t.store.Get(name).CopyFrom(by).Res.SameContent(res):
-		case whole && t.neverHadLocked(by, res):
+		case whole && t.neverHad(by, res):
 			more[name] = struct{}{}
 		default:
 			continue
@@ -148,7 +148,7 @@ func (t *Table) renewHeldLocked(by int, r *pendingRestore) (changed int, _ *Mass
 		}
 	}
 	if len(more) > 0 {
-		t.holdBackLocked(by, more, true)
+		t.holdBack(by, more, true)
 	}
 	if all {
 		guard.Renew(r.snapshot.HeldAsOf)
@@ -156,7 +156,7 @@ func (t *Table) renewHeldLocked(by int, r *pendingRestore) (changed int, _ *Mass
 	if changed = int(t.store.Gen() + 1 - change.first); changed > 0 {
 		t.streams[by].forgetVersion() // the content is not what the control plane sent
 		t.fed.Changes += uint64(changed)
-		t.recordLocked(&change, time.Now(), CauseKept, "")
+		t.record(&change, time.Now(), CauseKept, "")
 	}
 	return changed, nil
 }
@@ -170,9 +170,9 @@ func (f *Feed) takeOver(t *Table, r *pendingRestore, take func(by int, r *pendin
 		return false
 	}
 	n, mass := take(f.stream, r)
-	t.recheckHeadLocked(t.woken)
-	woken := t.takeWokenLocked()
-	holds := t.takeHoldsLocked()
+	t.core.recheckHead(t.core.woken)
+	woken := t.core.takeWoken()
+	holds := t.core.takeHolds()
 	t.unlockAndSignal()
 	if n == 0 {
 		return false
@@ -188,9 +188,9 @@ func (f *Feed) takeOver(t *Table, r *pendingRestore, take func(by int, r *pendin
 	return true
 }
 
-// takeOverLocked is [Feed.TakeOver] for one table. It returns how many resources it has taken, and
+// takeOver is [Feed.TakeOver] for one table. It returns how many resources it has taken, and
 // a mass removal that is news; nil for none.
-func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *MassRemoval) {
+func (t *core) takeOver(by int, r *pendingRestore) (taken int, mass *MassRemoval) {
 	var never []*resource.Resource
 	of, kept := 0, children{table: t}
 	for _, one := range r.snapshot.Resources {
@@ -199,7 +199,7 @@ func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *Mass
 				continue
 			}
 			of++
-			if res := one.lasting(); res != nil && t.neverHadLocked(by, res) {
+			if res := one.lasting(); res != nil && t.neverHad(by, res) {
 				never = append(never, res)
 			}
 		}
@@ -214,7 +214,7 @@ func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *Mass
 		change.put(res)
 		t.store.SetVersion(t.store.Get(res.Key), by, noVersion)
 		if gone[res.Key] = struct{}{}; !whole {
-			t.keepLocked(by, res.Key, nil)
+			t.keep(by, res.Key, nil)
 		}
 	}
 	if len(gone) == 0 {
@@ -222,16 +222,16 @@ func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *Mass
 	}
 	t.streams[by].forgetVersion() // the content is not what the control plane sent
 	t.fed.Changes += t.store.Gen() + 1 - change.first
-	t.recordLocked(&change, time.Now(), CauseKept, "")
-	if whole && t.holdBackLocked(by, gone, true) {
+	t.record(&change, time.Now(), CauseKept, "")
+	if whole && t.holdBack(by, gone, true) {
 		mass = &MassRemoval{Group: t.group, Type: t.Type, Origin: t.group.cache.cfg.Streams[by].Origin, Removals: len(gone), Of: of, HeldBack: true}
 	}
 	return len(gone), mass
 }
 
-// neverHadLocked reports whether a stream may have res, and the table never had anything of that
+// neverHad reports whether a stream may have res, and the table never had anything of that
 // name.
-func (t *Table) neverHadLocked(by int, res *resource.Resource) bool {
+func (t *core) neverHad(by int, res *resource.Resource) bool {
 	e := t.store.Get(res.Key)
-	return (e == nil || e.Res == nil && e.Born == 0 && !e.Denied) && t.mayHoldLocked(by, res)
+	return (e == nil || e.Res == nil && e.Born == 0 && !e.Denied) && t.mayHold(by, res)
 }

@@ -31,35 +31,35 @@ func (t *Table) forgetUnservedOf(names []string) {
 	defer t.mu.Unlock()
 	var ended []string
 	for _, name := range names {
-		w := t.demand.Get(name)
+		w := t.core.demand.Get(name)
 		if w == nil {
 			continue
 		}
-		t.unbookLocked(w, name)
+		t.core.unbook(w, name)
 		if served := false; w.Subscribers().Len() == 0 {
-			t.store.EachOf(name, func(e *table.Entry) { served = served || e.Res != nil })
+			t.core.store.EachOf(name, func(e *table.Entry) { served = served || e.Res != nil })
 			if !served {
 				ended = append(ended, name)
 			}
 		}
 	}
-	t.endInterestsLocked(ended, make(map[*Subscription]struct{})) // there are no subscriptions
+	t.core.endInterests(ended, make(map[*Subscription]struct{})) // there are no subscriptions
 	for _, name := range ended {
-		t.demand.Discard(name) // the next stream asks for the whole demand
+		t.core.demand.Discard(name) // the next stream asks for the whole demand
 	}
 }
 
-// endInterestLocked ends the demand for a name without interest. t.mu must be held.
-func (t *Table) endInterestLocked(w *interest, name string) {
-	t.unbookLocked(w, name)
+// endInterest ends the demand for a name without interest.
+func (t *core) endInterest(w *interest, name string) {
+	t.unbook(w, name)
 	t.demand.End(w, name)
 	if w.Stream() != Nobody {
 		t.streams[w.Stream()].names.EndSilence(name)
 	}
 }
 
-// unbookLocked records that a name no longer lingers. t.mu must be held.
-func (t *Table) unbookLocked(w *interest, name string) {
+// unbook records that a name no longer lingers.
+func (t *core) unbook(w *interest, name string) {
 	if w.Unbook() {
 		t.group.lingering.Add(-demand.Cost(name))
 		t.group.cache.lingering.Add(-demand.Cost(name))

@@ -76,7 +76,7 @@ func TestLingeringIsBounded(t *testing.T) {
 			}
 		}
 		c.table.mu.RLock()
-		ok := c.table.demand.Get("first") != nil
+		ok := c.table.core.demand.Get("first") != nil
 		c.table.mu.RUnlock()
 		if !ok {
 			t.Error("the first one was dropped early")

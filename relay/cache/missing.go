@@ -9,7 +9,7 @@ import "xdsrelay/relay/resource"
 func (s *Subscription) Missing() int {
 	t := s.table
 	t.mu.RLock()
-	plain, missing := s.hasPlainNamesLocked(), len(s.names)-s.live
+	plain, missing := s.hasPlainNames(), len(s.names)-s.live
 	t.mu.RUnlock()
 	if plain {
 		return missing
@@ -17,22 +17,22 @@ func (s *Subscription) Missing() int {
 	return s.countMissing()
 }
 
-// hasPlainNamesLocked reports whether s sees each resource by exactly one of its names.
-func (s *Subscription) hasPlainNamesLocked() bool {
-	return !s.key.wildcard && s.globs == 0 && !s.table.store.Aliased()
+// hasPlainNames reports whether s sees each resource by exactly one of its names.
+func (s *Subscription) hasPlainNames() bool {
+	return !s.key.wildcard && s.globs == 0 && !s.table.core.store.Aliased()
 }
 
 // countMissing is Missing by a scan of the names. The table's mu must not be held.
 func (s *Subscription) countMissing() (n int) {
 	t := s.table
 	for name := range inSteps(t, t.mu.reading(), &s.names) {
-		if t.missesNameLocked(name) {
+		if t.core.missesName(name) {
 			n++
 		}
 	}
 	return n
 }
 
-func (t *Table) missesNameLocked(name string) bool {
+func (t *core) missesName(name string) bool {
 	return !resource.IsGlob(name) && !t.store.Exists(name)
 }

@@ -48,7 +48,7 @@ func TestOthersWhileNamesEnd(t *testing.T) {
 				defer w.cache.mu.Unlock()
 				table.mu.RLock()
 				defer table.mu.RUnlock()
-				return table.demand.Len()
+				return table.core.demand.Len()
 			}
 			between := 0
 			for n := left(); n > 1; n = left() {

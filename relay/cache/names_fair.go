@@ -51,7 +51,7 @@ func (t *Table) yield(over *NamesOver) bool {
 			left -= giving[n].size
 		}
 		t.mu.Lock()
-		t.giveLocked(over.stream, giving[:n])
+		t.core.give(over.stream, giving[:n])
 		t.unlockAndWake()
 		giving = giving[n:]
 	}
@@ -63,11 +63,11 @@ func (t *Table) yield(over *NamesOver) bool {
 func (t *Table) largest(over *NamesOver) (s *Subscription, id uint64, missing int) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if missing = t.askedSizeLocked(over.stream) + over.more - over.Bound; missing <= 0 {
+	if missing = t.core.askedSize(over.stream) + over.more - over.Bound; missing <= 0 {
 		return nil, 0, missing
 	}
 	size := over.wants
-	for _, one := range t.subs {
+	for _, one := range t.core.subs {
 		if one.firm != one.id && one.key.size() > size {
 			s, size = one, one.key.size()
 		}
@@ -90,16 +90,16 @@ func newestFirst(a, b given) int { return cmp.Compare(b.seq, a.seq) }
 // giving returns the names of s that may yield, and their size.
 func (t *Table) giving(stream int, s *Subscription) (all []given, total int) {
 	for n := range inSteps(t, t.mu.reading(), &s.names) {
-		if w := t.demand.Get(n); t.mayYieldLocked(stream, n, w) {
+		if w := t.core.demand.Get(n); t.core.mayYield(stream, n, w) {
 			all, total = append(all, given{n, w.Seq(), w.Size()}), total+w.Size()
 		}
 	}
 	return all, total
 }
 
-// mayYieldLocked reports whether a stream need not ask for a name: it has one subscriber, and there
+// mayYield reports whether a stream need not ask for a name: it has one subscriber, and there
 // is no resource of it.
-func (t *Table) mayYieldLocked(stream int, name string, w *interest) bool {
+func (t *core) mayYield(stream int, name string, w *interest) bool {
 	if w == nil || w.Stream() != stream || w.Shed() || w.Subscribers().Len() != 1 {
 		return false
 	}
@@ -107,22 +107,22 @@ func (t *Table) mayYieldLocked(stream int, name string, w *interest) bool {
 	return e == nil || e.Res == nil
 }
 
-// giveLocked drops those of names that may still yield. t.mu must be held.
-func (t *Table) giveLocked(stream int, names []given) {
+// give drops those of names that may still yield.
+func (t *core) give(stream int, names []given) {
 	for _, g := range names {
 		n, w := g.name, t.demand.Get(g.name)
-		if !t.mayYieldLocked(stream, n, w) {
+		if !t.mayYield(stream, n, w) {
 			continue
 		}
 		t.demand.Shed(w, n, false)
 		about := resource.NewError(w.Name(n), resource.CodeResourceExhausted, reasonYield)
-		t.noteErrorLocked(notes.NewProblem(about, stream, notes.Error), t.woken)
+		t.noteError(notes.NewProblem(about, stream, notes.Error), t.woken)
 	}
 }
 
-// askAgainLocked asks for those of names that were shed: another client asks for them now, and
+// askAgain asks for those of names that were shed: another client asks for them now, and
 // there is room.
-func (t *Table) askAgainLocked(names []string) {
+func (t *core) askAgain(names []string) {
 	if !t.demand.HasShed() {
 		return
 	}
@@ -132,8 +132,8 @@ func (t *Table) askAgainLocked(names []string) {
 			continue
 		}
 		t.notes.Forget(n)
-		if t.demand.AskAgain(w, n, t.unheardLocked(n)) {
-			t.nearLocked(w.Stream())
+		if t.demand.AskAgain(w, n, t.unheard(n)) {
+			t.near(w.Stream())
 		}
 	}
 }

@@ -34,26 +34,25 @@ type NamesNear struct {
 	Bytes, Bound int
 }
 
-// overLocked reports whether the names that a client begins to ask for exceed the bound of a
-// stream; key is that of all its names then. Other names may make room, see [Table.yield]. t.mu
-// must be held.
-func (t *Table) overLocked(key subKey, added []string, spelled map[string]string) *NamesOver {
+// over reports whether the names that a client begins to ask for exceed the bound of a stream; key is
+// that of all its names then. Other names may make room, see [Table.yield].
+func (t *core) over(key subKey, added []string, spelled map[string]string) *NamesOver {
 	if len(added) == 0 || !t.bounded() {
 		return nil
 	}
 	more := make([]int, len(t.streams))
-	t.sizesLocked(more, added, spelled)
-	return t.exceedLocked(more, key.size())
+	t.sizes(more, added, spelled)
+	return t.exceed(more, key.size())
 }
 
 // bounded reports whether any stream has a bound on its names.
-func (t *Table) bounded() bool {
+func (t *core) bounded() bool {
 	return slices.ContainsFunc(t.group.cache.cfg.Streams, func(l OriginStream) bool { return l.MaxNames > 0 })
 }
 
-// sizesLocked adds the sizes of those of names to more, by stream, that the stream does not ask for
+// sizes adds the sizes of those of names to more, by stream, that the stream does not ask for
 // yet.
-func (t *Table) sizesLocked(more []int, names []string, spelled map[string]string) {
+func (t *core) sizes(more []int, names []string, spelled map[string]string) {
 	for _, n := range names {
 		if w := t.demand.Get(n); w != nil && !w.Shed() {
 			continue
@@ -64,11 +63,11 @@ func (t *Table) sizesLocked(more []int, names []string, spelled map[string]strin
 	}
 }
 
-// exceedLocked reports whether a stream would exceed its bound with more bytes of names, for a
+// exceed reports whether a stream would exceed its bound with more bytes of names, for a
 // client whose names take wants bytes then.
-func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
+func (t *core) exceed(more []int, wants int) *NamesOver {
 	for i, stream := range t.group.cache.cfg.Streams {
-		size := t.askedSizeLocked(i) + more[i]
+		size := t.askedSize(i) + more[i]
 		exceeds := stream.MaxNames > 0 && more[i] > 0 && size > stream.MaxNames
 		if exceeds {
 			return &NamesOver{Stream: stream, Bytes: size, Bound: stream.MaxNames, stream: i, more: more[i], wants: wants}
@@ -77,8 +76,8 @@ func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
 	return nil
 }
 
-// askedSizeLocked is the size of the names of a stream, including what edits have reserved.
-func (t *Table) askedSizeLocked(stream int) int {
+// askedSize is the size of the names of a stream, including what edits have reserved.
+func (t *core) askedSize(stream int) int {
 	if t.reserved == nil {
 		return t.demand.Stream(stream).Size()
 	}
@@ -100,7 +99,7 @@ func (t *Table) dropLingering() {
 // namesThat returns the names for which f holds, including lingering ones. Names whose interest
 // begins or ends meanwhile may be missing or superfluous. t.mu must not be held.
 func (t *Table) namesThat(f func(string, *interest) bool) (names []string) {
-	for n, w := range t.interestsInSteps(t.mu.reading()) {
+	for n, w := range t.core.interestsInSteps(t.mu.reading()) {
 		if f(n, w) {
 			names = append(names, n)
 		}
@@ -108,14 +107,14 @@ func (t *Table) namesThat(f func(string, *interest) bool) (names []string) {
 	return names
 }
 
-// nearLocked records that the names of a stream are close to their bound.
-func (t *Table) nearLocked(stream int) {
+// near records that the names of a stream are close to their bound.
+func (t *core) near(stream int) {
 	to := t.group.cache.cfg.Streams[stream]
 	t.nearing = &NamesNear{Group: t.group, Type: t.Type, Stream: to, Bytes: t.demand.Stream(stream).Size(), Bound: to.MaxNames}
 }
 
-// fullestLocked is the largest used share of the bound on names, of the streams that have one.
-func (t *Table) fullestLocked() (share float64) {
+// fullest is the largest used share of the bound on names, of the streams that have one.
+func (t *core) fullest() (share float64) {
 	for i, stream := range t.group.cache.cfg.Streams {
 		if stream.MaxNames > 0 {
 			share = max(share, float64(t.demand.Stream(i).Size())/float64(stream.MaxNames))
@@ -137,17 +136,17 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 		f.change(typ, func(t *Table) (Update, bool) {
 			errs := make([]resource.About, 0, len(some))
 			for _, g := range some {
-				if t.neverAnsweredLocked(f.stream, g.name, t.demand.Get(g.name)) {
+				if t.core.neverAnswered(f.stream, g.name, t.core.demand.Get(g.name)) {
 					names = append(names, g.name)
-					errs = append(errs, resource.NewError(t.askedAsLocked(g.name), resource.CodeResourceExhausted, reason))
+					errs = append(errs, resource.NewError(t.core.askedAs(g.name), resource.CodeResourceExhausted, reason))
 				}
 			}
 			return Update{Type: typ, Errors: errs, Partial: true}, true
 		})
 		t.mu.Lock()
 		for _, n := range names {
-			if w := t.demand.Get(n); w != nil && !w.Shed() {
-				t.demand.Shed(w, n, true) // the stream has ended
+			if w := t.core.demand.Get(n); w != nil && !w.Shed() {
+				t.core.demand.Shed(w, n, true) // the stream has ended
 			}
 		}
 		t.mu.Unlock()
@@ -156,17 +155,17 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 	return shed
 }
 
-// neverAnsweredLocked reports whether a stream asks for a name of which nothing was ever received.
-func (t *Table) neverAnsweredLocked(stream int, name string, w *interest) bool {
-	return w.AskedOf(stream) && t.unheardLocked(name)
+// neverAnswered reports whether a stream asks for a name of which nothing was ever received.
+func (t *core) neverAnswered(stream int, name string, w *interest) bool {
+	return w.AskedOf(stream) && t.unheard(name)
 }
 
 // newestUnanswered returns the newest of the names that were never answered, with half of their
 // bytes. t.mu must not be held.
 func (t *Table) newestUnanswered(stream int) (names []given) {
 	bytes := 0
-	for n, w := range t.interestsInSteps(t.mu.reading()) {
-		if t.neverAnsweredLocked(stream, n, w) {
+	for n, w := range t.core.interestsInSteps(t.mu.reading()) {
+		if t.core.neverAnswered(stream, n, w) {
 			names, bytes = append(names, given{n, w.Seq(), w.Size()}), bytes+w.Size()
 		}
 	}

@@ -155,21 +155,21 @@ func (g *Group) Unreachable() bool {
 func (t *Table) need(by int) Need {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.waitsForOthersLocked(by, false) {
+	if t.core.waitsForOthers(by, false) {
 		return NeedFirst
 	}
-	return t.lacksLocked(by)
+	return t.core.lacks(by)
 }
 
-// lacksLocked is what a stream lacks, whether or not its control plane has to be asked first.
-func (t *Table) lacksLocked(by int) Need {
+// lacks is what a stream lacks, whether or not its control plane has to be asked first.
+func (t *core) lacks(by int) Need {
 	stream := &t.streams[by]
 	switch {
 	case t.demand.Stream(by).Wanted() == 0:
 		return NeedNothing
 	case t.demand.Stream(by).Unanswered() > 0, t.demand.LacksWildcard(by):
 		return NeedContent
-	case stream.confidence.Missed(), t.behindLocked():
+	case stream.confidence.Missed(), t.behind():
 		return NeedNewer
 	}
 	return NeedNothing
@@ -180,25 +180,25 @@ func (t *Table) lacksLocked(by int) Need {
 func (t *Table) AsOf() time.Time {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.asOfLocked(time.Now())
+	return t.core.asOf(time.Now())
 }
 
-// asOfLocked is AsOf with t.mu held.
-func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
+// asOf is [Table.AsOf].
+func (t *core) asOf(now time.Time) (asOf time.Time) {
 	asOf = now
 	for i := range t.streams {
 		if t.store.Sum(i).Live == 0 && len(t.streams) > 1 {
 			continue
 		}
-		if at := t.streamAsOfLocked(i, now); at.Before(asOf) {
+		if at := t.streamAsOf(i, now); at.Before(asOf) {
 			asOf = at
 		}
 	}
 	return asOf
 }
 
-// streamAsOfLocked is asOfLocked for the content of one stream.
-func (t *Table) streamAsOfLocked(by int, now time.Time) time.Time {
+// streamAsOf is asOf for the content of one stream.
+func (t *core) streamAsOf(by int, now time.Time) time.Time {
 	up, lost := t.group.lostAt(by)
 	stream := &t.streams[by]
 	e := confidence.Evidence{Up: up, Lost: lost, Mirrored: stream.mirroredAsOf}
@@ -208,9 +208,9 @@ func (t *Table) streamAsOfLocked(by int, now time.Time) time.Time {
 	return stream.confidence.AsOf(now, e)
 }
 
-// confirmedLocked reports whether the control planes of all interests have answered on this node's
+// confirmed reports whether the control planes of all interests have answered on this node's
 // own streams.
-func (t *Table) confirmedLocked() bool {
+func (t *core) confirmed() bool {
 	wanted := 0
 	for i := range t.streams {
 		stream := &t.streams[i]

@@ -41,7 +41,7 @@ func (g *Group) Observe(by *Observer) {
 	g.mu.Unlock()
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		t.observeLocked(by)
+		t.core.observe(by)
 		t.mu.Unlock()
 	}
 }
@@ -56,8 +56,8 @@ func (g *Group) changesNoted(at time.Time) {
 	}
 }
 
-// observeLocked begins to note changes of the table, or ends that.
-func (t *Table) observeLocked(by *Observer) {
+// observe begins to note changes of the table, or ends that.
+func (t *core) observe(by *Observer) {
 	switch is := by != nil && by.Types[t.Type.URL] && !t.group.private; {
 	case !is:
 		t.noted = nil
@@ -67,7 +67,7 @@ func (t *Table) observeLocked(by *Observer) {
 }
 
 // noteBefore notes what clients see of a name before an update changes it to to, except for changes that pass
-// a gate; see passesLocked.
+// a gate; see passes.
 func (u *updateTxn) noteBefore(name string, e *table.Entry, to table.State) {
 	if u.noted == nil {
 		return
@@ -80,7 +80,7 @@ func (u *updateTxn) noteBefore(name string, e *table.Entry, to table.State) {
 	switch {
 	case was.res == nil && to.Res == nil, was.res != nil && to.Res != nil && was.res.SameContent(to.Res):
 		return
-	case !has && (to.Denied || u.table.passesNotedLocked(u, name, e, to.Res)):
+	case !has && (to.Denied || u.table.passesNoted(u, name, e, to.Res)):
 		return
 	case !has:
 		u.noted.before[name] = was
@@ -88,9 +88,9 @@ func (u *updateTxn) noteBefore(name string, e *table.Entry, to table.State) {
 	u.noted.edits++
 }
 
-// passesNotedLocked reports whether a change would pass a gate at once.
-func (t *Table) passesNotedLocked(u *updateTxn, name string, e *table.Entry, to *resource.Resource) bool {
-	if t.globWantedLocked(name) || e != nil && (e.TTLState != nil || e.Denied) {
+// passesNoted reports whether a change would pass a gate at once.
+func (t *core) passesNoted(u *updateTxn, name string, e *table.Entry, to *resource.Resource) bool {
+	if t.globWanted(name) || e != nil && (e.TTLState != nil || e.Denied) {
 		return true
 	}
 	was := (*resource.Resource)(nil)
@@ -106,23 +106,23 @@ func (t *Table) passesNotedLocked(u *updateTxn, name string, e *table.Entry, to 
 	return was == nil && (u.fresh || w != nil && w.Stream() == u.by)
 }
 
-// notesLocked counts the changes that were noted.
-func (t *Table) notesLocked() uint64 {
+// notedEdits counts the changes that were noted.
+func (t *core) notedEdits() uint64 {
 	if t.noted == nil {
 		return 0
 	}
 	return t.noted.edits
 }
 
-// notedLocked returns what clients saw before, if the name has changed since and clients still ask for it.
-func (t *Table) notedLocked(name string) (c gate.Change, changed bool) {
+// notedChange returns what clients saw before, if the name has changed since and clients still ask for it.
+func (t *core) notedChange(name string) (c gate.Change, changed bool) {
 	c.Stable = t.noted.before[name].res
 	if e := t.store.Get(name); e != nil {
 		c.Sent = e.Res
 	}
 	asked := c.Sent != nil
 	for by := range t.streams {
-		asked = asked || t.coveredLocked(by, name, nil)
+		asked = asked || t.covered(by, name, nil)
 	}
 	return c, asked && gate.Digest(c.Sent) != gate.Digest(c.Stable)
 }
@@ -133,13 +133,13 @@ func (g *Group) CutNoted() *Overlay {
 	o := &Overlay{group: g}
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		if t.noted != nil {
+		if t.core.noted != nil {
 			changes := make(map[string]gate.Change)
-			for name := range t.noted.before {
-				if c, changed := t.notedLocked(name); changed {
+			for name := range t.core.noted.before {
+				if c, changed := t.core.notedChange(name); changed {
 					changes[name] = c
 				} else {
-					delete(t.noted.before, name)
+					delete(t.core.noted.before, name)
 				}
 			}
 			if len(changes) > 0 {
@@ -158,7 +158,7 @@ func (g *Group) CutNoted() *Overlay {
 func (g *Group) Settle(o *Overlay) {
 	for _, p := range o.parts {
 		p.table.mu.Lock()
-		if n := p.table.noted; n != nil {
+		if n := p.table.core.noted; n != nil {
 			for name, c := range p.changes {
 				n.before[name] = before{c.Sent, n.before[name].member || c.Sent != nil}
 			}
@@ -173,7 +173,7 @@ func (o *Overlay) Concerns(t *Table, w *Watcher) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := w.sub
-	if s == nil || t.noted == nil {
+	if s == nil || t.core.noted == nil {
 		return false
 	}
 	for _, p := range o.parts {
@@ -181,15 +181,15 @@ func (o *Overlay) Concerns(t *Table, w *Watcher) bool {
 			continue
 		}
 		for name, c := range p.changes {
-			e := t.store.Get(name)
-			if e != nil && s.seesNowLocked(e) {
+			e := t.core.store.Get(name)
+			if e != nil && s.seesNow(e) {
 				return true
 			}
 			if c.Stable == nil {
 				continue
 			}
-			gen := t.store.Gen()
-			if s.seesNowLocked(table.Replaced(name, c.Stable, nil, gen, t.noted.before[name].member)) {
+			gen := t.core.store.Gen()
+			if s.seesNow(table.Replaced(name, c.Stable, nil, gen, t.core.noted.before[name].member)) {
 				return true
 			}
 		}
@@ -201,7 +201,7 @@ func (o *Overlay) Concerns(t *Table, w *Watcher) bool {
 func (g *Group) NotedTables() (all []*Table) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		is := t.noted != nil
+		is := t.core.noted != nil
 		t.mu.RUnlock()
 		if is {
 			all = append(all, t)

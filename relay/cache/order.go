@@ -22,9 +22,9 @@ type ordering struct {
 	now    []*table.Entry // the new order; nil while it is nothing but that beginning
 }
 
-// orderingLocked returns what u is compared with. An update that [Cache.step] can hold has no order worth
+// ordering returns what u is compared with. An update that [Cache.step] can hold has no order worth
 // its memory.
-func (t *Table) orderingLocked(by int, u *Update) ordering {
+func (t *core) ordering(by int, u *Update) ordering {
 	o := ordering{last: t.streams[by].order}
 	if u.Full && !u.Mirror && len(u.Resources) >= t.group.cache.step {
 		o.room = len(u.Resources)
@@ -80,7 +80,7 @@ func (o *ordering) order() []*table.Entry {
 // stream no longer has, and the number of places. One goroutine may use it.
 func (t *Table) orderOf(stream int) (at func(place int) *resource.Resource, places int) {
 	t.mu.RLock()
-	order := t.streams[stream].order
+	order := t.core.streams[stream].order
 	t.mu.RUnlock()
 	if len(order) == 0 {
 		return nil, 0
@@ -102,8 +102,8 @@ func (t *Table) orderOf(stream int) (at func(place int) *resource.Resource, plac
 	}, len(order)
 }
 
-// forgetOrdersLocked frees the entries that only the orders still have.
-func (t *Table) forgetOrdersLocked() {
+// forgetOrders frees the entries that only the orders still have.
+func (t *core) forgetOrders() {
 	for i := range t.streams {
 		t.streams[i].order = nil
 	}

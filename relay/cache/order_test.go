@@ -167,7 +167,7 @@ func TestOrderIsRemembered(t *testing.T) {
 	}
 	w.answerFull(t, fullState(t, "1", "b", "1", "a", "1", "c", "1"))
 	expect("at first", "b", "a", "c")
-	again := &w.group.Table(clusters).streams[0].order
+	again := &w.group.Table(clusters).core.streams[0].order
 	was := &(*again)[0]
 	w.answerFull(t, fullState(t, "2", "b", "1", "a", "2", "c", "1"))
 	if expect("one has changed", "b", "a", "c"); &(*again)[0] != was {

@@ -122,7 +122,7 @@ func (g *Group) follow(f *Freeze, u *Undone) (changes int) {
 func (g *Group) refuse(u *Undone) {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		t.refuseLocked(u)
+		t.core.refuse(u)
 		t.mu.Unlock()
 	}
 }

@@ -63,7 +63,7 @@ func (c *Config) checkStreams() error {
 
 // streamOf returns which stream serves a name. No stream serves names that cannot be those of a
 // resource of the type, whatever the routes (G2, G5).
-func (t *Table) streamOf(name string) int {
+func (t *core) streamOf(name string) int {
 	if resource.Unservable(t.Type, name) != "" {
 		return Nobody
 	}
@@ -74,11 +74,11 @@ func (t *Table) streamOf(name string) int {
 // Table.demand, and its copies, which are in Table.store. The table's mu guards it.
 type typeStreamState struct {
 	postponed    postponed             // until other nodes are asked; see first.go
-	confidence   confidence.Confidence // whether its content may be old; see effectLocked
+	confidence   confidence.Confidence // whether its content may be old; see effect
 	mirroredAsOf time.Time             // Update.AsOf of the last answer
 	claims       uint64                // see Feed.Claims
 	// names is what it knows of names without a resource; see assumed.go, removed.go, overtaken.go and
-	// noteAbsentLocked.
+	// noteAbsent.
 	names absence.Names
 
 	guard    removals.Hold  // removals of its copies that are held back (K16)
@@ -97,9 +97,9 @@ type speaker struct {
 	mirror bool
 }
 
-// systemVersionLocked is the control plane's version of exactly the present content; empty if that is
+// systemVersion is the control plane's version of exactly the present content; empty if that is
 // unknown.
-func (t *Table) systemVersionLocked(by int) resource.SystemVersion {
+func (t *core) systemVersion(by int) resource.SystemVersion {
 	if t.streams[by].system.Digest != t.store.Sum(by).Digest {
 		return resource.SystemVersion{}
 	}
@@ -121,8 +121,8 @@ type wait struct {
 	seq    uint64
 }
 
-// dependLocked makes s wait for an answer to w. t.mu must be held.
-func (t *Table) dependLocked(s *Subscription, w *interest) {
+// depend makes s wait for an answer to w.
+func (t *core) depend(s *Subscription, w *interest) {
 	if t.demand.Answered(w) {
 		return
 	}
@@ -138,41 +138,41 @@ func (t *Table) dependLocked(s *Subscription, w *interest) {
 
 // countPerStream adds n to the interests that s has on the stream of w.
 func (s *Subscription) countPerStream(w *interest, n int) {
-	if w.Stream() == Nobody || len(s.table.streams) == 1 {
+	if w.Stream() == Nobody || len(s.table.core.streams) == 1 {
 		return
 	}
 	if s.perStream == nil {
-		s.perStream = make([]int, len(s.table.streams))
+		s.perStream = make([]int, len(s.table.core.streams))
 	}
 	s.perStream[w.Stream()] += n
 }
 
-// oneOriginLocked reports whether two streams lead to the same control plane.
-func (t *Table) oneOriginLocked(a, b int) bool {
+// oneOrigin reports whether two streams lead to the same control plane.
+func (t *core) oneOrigin(a, b int) bool {
 	streams := t.group.cache.cfg.Streams
 	return a == b || a != Nobody && b != Nobody && streams[a].Origin == streams[b].Origin
 }
 
-// judgedLocked reports whether it is known if the wildcard set has a member of that name (K13): the
+// judged reports whether it is known if the wildcard set has a member of that name (K13): the
 // set has been answered, its stream has sent something about the name, or another control plane
 // serves it.
-func (t *Table) judgedLocked(name string) bool {
-	if e := t.store.Get(name); e != nil && e.Wild > 0 || t.wildJudgedLocked() {
+func (t *core) judged(name string) bool {
+	if e := t.store.Get(name); e != nil && e.Wild > 0 || t.wildJudged() {
 		return true
 	}
 	stream := t.streamOf(name)
-	return stream == Nobody || !t.oneOriginLocked(stream, t.demand.Wildcard().Stream())
+	return stream == Nobody || !t.oneOrigin(stream, t.demand.Wildcard().Stream())
 }
 
-// wildJudgedLocked reports whether names that are missing from the wildcard set do not exist: the
+// wildJudged reports whether names that are missing from the wildcard set do not exist: the
 // set has been answered, and its content cannot be old (K14).
-func (t *Table) wildJudgedLocked() bool {
+func (t *core) wildJudged() bool {
 	stream := t.wildStream()
 	return t.demand.WildcardAnswered() && stream != nil && !stream.confidence.Unconfirmed()
 }
 
-// streamsOfLocked iterates over the streams that s has interests on.
-func (t *Table) streamsOfLocked(s *Subscription) func(yield func(int, *typeStreamState) bool) {
+// streamsOf iterates over the streams that s has interests on.
+func (t *core) streamsOf(s *Subscription) func(yield func(int, *typeStreamState) bool) {
 	return func(yield func(int, *typeStreamState) bool) {
 		for i := range t.streams {
 			if len(t.streams) > 1 && (len(s.perStream) == 0 || s.perStream[i] == 0) {
@@ -186,8 +186,8 @@ func (t *Table) streamsOfLocked(s *Subscription) func(yield func(int, *typeStrea
 }
 
 // heldLocked reports whether a stream of s withholds content that may be old.
-func (t *Table) heldLocked(s *Subscription) bool {
-	for _, stream := range t.streamsOfLocked(s) {
+func (t *core) held(s *Subscription) bool {
+	for _, stream := range t.streamsOf(s) {
 		if stream.confidence.Withheld() {
 			return true
 		}
@@ -195,10 +195,10 @@ func (t *Table) heldLocked(s *Subscription) bool {
 	return false
 }
 
-// onlyStreamLocked returns the stream that serves all interests of s, [Nobody] if there are several.
-func (t *Table) onlyStreamLocked(s *Subscription) int {
+// onlyStream returns the stream that serves all interests of s, [Nobody] if there are several.
+func (t *core) onlyStream(s *Subscription) int {
 	only := Nobody
-	for i := range t.streamsOfLocked(s) {
+	for i := range t.streamsOf(s) {
 		if only != Nobody {
 			return Nobody
 		}
@@ -207,9 +207,9 @@ func (t *Table) onlyStreamLocked(s *Subscription) int {
 	return only
 }
 
-// sourceLocked returns the identifiers of the control planes of what s sees (K7).
-func (t *Table) sourceLocked(s *Subscription) (source string) {
-	for _, stream := range t.streamsOfLocked(s) {
+// source returns the identifiers of the control planes of what s sees (K7).
+func (t *core) source(s *Subscription) (source string) {
+	for _, stream := range t.streamsOf(s) {
 		switch {
 		case source == "":
 			source = stream.source
@@ -220,12 +220,12 @@ func (t *Table) sourceLocked(s *Subscription) (source string) {
 	return source
 }
 
-// waitsForLocked returns the set of streams that s waits for.
-func (t *Table) waitsForLocked(s *Subscription) (streams uint64) {
+// waitsFor returns the set of streams that s waits for.
+func (t *core) waitsFor(s *Subscription) (streams uint64) {
 	for _, w := range s.waits {
 		streams |= 1 << w.stream
 	}
-	t.eachGlobLocked(s, func(g *table.Glob) {
+	t.eachGlob(s, func(g *table.Glob) {
 		if w := t.demand.Get(g.Name); t.demand.Open(w, g.Name) {
 			streams |= 1 << w.Stream()
 		}

@@ -12,9 +12,9 @@ import (
 // newer content, except of the names that the owner has just sent: another follower of the same owner
 // still has what they were before while its stream is late, or while removals are withheld from it.
 
-// overtakenLocked records the names that the owner has sent in an answer that is not complete, and
-// forgets them once an answer is. t.mu must be held.
-func (t *Table) overtakenLocked(by int, u *Update, began time.Time) {
+// overtaken records the names that the owner has sent in an answer that is not complete, and
+// forgets them once an answer is.
+func (t *core) overtaken(by int, u *Update, began time.Time) {
 	stream := &t.streams[by]
 	if !u.Partial {
 		stream.names.CaughtUp()

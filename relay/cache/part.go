@@ -101,7 +101,7 @@ func (p *part) spread(names []string) []string {
 		before := len(out)
 		if g := p.table.store.Glob(n); g != nil {
 			for e := range g.Members() {
-				if there, _ := p.sub.seesLocked(e); there {
+				if there, _ := p.sub.sees(e); there {
 					out = append(out, e.Name)
 				}
 			}

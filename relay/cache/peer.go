@@ -81,7 +81,7 @@ func (g *Group) wakePeers() {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		for _, s := range t.subs {
+		for _, s := range t.core.subs {
 			woken[s] = struct{}{}
 		}
 		t.mu.RUnlock()
@@ -91,8 +91,8 @@ func (g *Group) wakePeers() {
 
 // uncacheableNotice is what another node gets instead of a resource that must not be cached or
 // shared: only that it exists (K17).
-func (t *Table) uncacheableNotice(name string) *resource.Resource {
-	return resource.New(resource.Resource{Name: t.calledLocked(name), Extra: resource.DoNotCacheField(), DoNotCache: true})
+func (t *core) uncacheableNotice(name string) *resource.Resource {
+	return resource.New(resource.Resource{Name: t.called(name), Extra: resource.DoNotCacheField(), DoNotCache: true})
 }
 
 // Unshared returns the names of the resources that w asks for and that must not be cached or
@@ -104,18 +104,18 @@ func (t *Table) Unshared(w *Watcher) *Names {
 		return nil
 	}
 	var names []string
-	for _, name := range t.store.Uncacheable() {
-		if e := t.store.Get(name); e != nil && t.coversUncacheableLocked(w.sub, e) {
+	for _, name := range t.core.store.Uncacheable() {
+		if e := t.core.store.Get(name); e != nil && t.core.coversUncacheable(w.sub, e) {
 			names = append(names, name)
 		}
 	}
 	return NewNames(names)
 }
 
-// coversUncacheableLocked reports whether e is a resource that must not be cached, and s asks for
+// coversUncacheable reports whether e is a resource that must not be cached, and s asks for
 // it.
-func (t *Table) coversUncacheableLocked(s *Subscription, e *table.Entry) bool {
-	return e.Denied && t.store.Uncacheable()[e.Name] == e.Name && (s.namesLocked(e) || s.key.wildcard && e.Stream == t.demand.Wildcard().Stream())
+func (t *core) coversUncacheable(s *Subscription, e *table.Entry) bool {
+	return e.Denied && t.store.Uncacheable()[e.Name] == e.Name && (s.asksFor(e) || s.key.wildcard && e.Stream == t.demand.Wildcard().Stream())
 }
 
 // Group is the group of the feed.

@@ -11,7 +11,7 @@ import (
 // picker collects the Changes of one subscription. The table's mu must be held, at least for
 // reading.
 type picker struct {
-	table *Table
+	table *core
 	sub   *Subscription
 	query Query
 	out   *Changes
@@ -54,7 +54,7 @@ func (p *picker) eachStored(f func(*table.Entry)) (inOrder bool) {
 		steps, most := 0, p.reach()+8
 		for e := p.table.store.Newest(); e != nil && e.Gen > oldest; e = e.Older() {
 			if steps++; steps > most {
-				p.table.eachNamedLocked(p.sub, f)
+				p.table.eachNamed(p.sub, f)
 				return false
 			}
 		}
@@ -68,7 +68,7 @@ func (p *picker) eachStored(f func(*table.Entry)) (inOrder bool) {
 // reach estimates how many entries the subscription can see by name.
 func (p *picker) reach() int {
 	n := len(p.sub.names)
-	p.table.eachGlobLocked(p.sub, func(g *table.Glob) { n += g.Len() })
+	p.table.eachGlob(p.sub, func(g *table.Glob) { n += g.Len() })
 	return n
 }
 
@@ -84,13 +84,13 @@ func (p *picker) pick(e *table.Entry) {
 // look returns what the subscription sees of e: whether there is a resource, and the generation of
 // the last change that concerns the client; 0 if it never saw e.
 func (p *picker) look(e *table.Entry) (there bool, gen uint64) {
-	there, gen = p.sub.seesLocked(e)
+	there, gen = p.sub.sees(e)
 	switch {
 	case there && p.query.Basis != RejectedSince && e.Gap().Bridges(p.query.Since.Gen, p.query.Since.Removed):
 		gen = e.Gap().From // a client that has rejected an update may have rejected this removal
 	case there && p.query.Basis == Spared && gen == e.Gen:
 		gen = p.table.errored.SparedFrom(e.Name, e.Gen)
-	case !there && p.sub.sawLocked(e):
+	case !there && p.sub.saw(e):
 		gen = e.Gen
 	}
 	return there, gen
@@ -106,7 +106,7 @@ func (p *picker) mustSend(e *table.Entry) bool {
 // uncacheableForPeer reports whether another node gets only the information that e must not be
 // shared.
 func (p *picker) uncacheableForPeer(e *table.Entry) bool {
-	return p.query.Reader == OtherNode && p.table.coversUncacheableLocked(p.sub, e)
+	return p.query.Reader == OtherNode && p.table.coversUncacheable(p.sub, e)
 }
 
 // shownOf is what is sent of e.
@@ -122,10 +122,10 @@ func (p *picker) shownOf(e *table.Entry) *resource.Resource {
 func (p *picker) mustRemove(e *table.Entry) bool {
 	since := p.query.Since
 	there, gen := p.look(e)
-	if p.query.KeepRemoved || there || e.Denied || p.void(e) || p.query.OmitAssumed && p.table.isAssumedLocked(e.Name) || p.query.Keep.Has(e.Name) {
+	if p.query.KeepRemoved || there || e.Denied || p.void(e) || p.query.OmitAssumed && p.table.isAssumed(e.Name) || p.query.Keep.Has(e.Name) {
 		return false
 	}
-	return gen > since.Removed || gen > since.Gen && (p.table.missesLocked(p.sub, e) || p.query.View.replaces(e.Name) && p.sub.meansLocked(e))
+	return gen > since.Removed || gen > since.Gen && (p.table.misses(p.sub, e) || p.query.View.replaces(e.Name) && p.sub.means(e))
 }
 
 // withholds reports whether there are removals since the position that KeepRemoved holds back.
@@ -202,7 +202,7 @@ func (p *picker) leftOut() (yes bool) {
 // not added yet. It reports whether there are any.
 func (p *picker) addNamed(name string, have map[string]struct{}) (exists bool) {
 	p.eachOf(name, func(e *table.Entry) {
-		if there, _ := p.sub.seesLocked(e); (!there || !e.GoesBy(name)) && !p.uncacheableForPeer(e) {
+		if there, _ := p.sub.sees(e); (!there || !e.GoesBy(name)) && !p.uncacheableForPeer(e) {
 			return
 		}
 		exists = true
@@ -232,21 +232,21 @@ func (p *picker) gone(name string) bool {
 	t, s := p.table, p.sub
 	e := t.store.Get(name)
 	_, named := s.names[name]
-	about, failed := t.failureLocked(name)
+	about, failed := t.failure(name)
 	switch {
-	case e != nil && e.Denied && (s.namesLocked(e) || s.key.wildcard && e.Stream == t.demand.Wildcard().Stream()):
+	case e != nil && e.Denied && (s.asksFor(e) || s.key.wildcard && e.Stream == t.demand.Wildcard().Stream()):
 		return false
-	case e != nil && s.namesLocked(e):
+	case e != nil && s.asksFor(e):
 		return true // a tombstone: see picker.addNamed
-	case e == nil && failed && (named || s.key.wildcard || t.coversLocked(s, name)):
+	case e == nil && failed && (named || s.key.wildcard || t.covers(s, name)):
 		return about.Code == resource.CodeNotFound
 	case named: // a name of the same stream belongs to the wildcard set, if it exists at all (D11)
 		w := t.demand.Get(name)
-		return s.key.wildcard && t.wildJudgedLocked() && w.Stream() == t.demand.Wildcard().Stream() && t.demand.Answered(w) && !t.demand.Open(w, name)
-	case t.coversLocked(s, name):
-		return !t.opensLocked(s, name)
+		return s.key.wildcard && t.wildJudged() && w.Stream() == t.demand.Wildcard().Stream() && t.demand.Answered(w) && !t.demand.Open(w, name)
+	case t.covers(s, name):
+		return !t.opens(s, name)
 	case s.key.wildcard:
-		return t.judgedLocked(name)
+		return t.judged(name)
 	}
 	return true
 }
@@ -256,13 +256,13 @@ func (p *picker) gone(name string) bool {
 func (p *picker) unjudged(name string) bool {
 	t, s := p.table, p.sub
 	e := t.store.Get(name)
-	if _, named := s.names[name]; named || t.failedLocked(name) || e != nil && (e.Denied || s.namesLocked(e)) {
+	if _, named := s.names[name]; named || t.failed(name) || e != nil && (e.Denied || s.asksFor(e)) {
 		return false
 	}
-	if t.coversLocked(s, name) {
-		return t.opensLocked(s, name)
+	if t.covers(s, name) {
+		return t.opens(s, name)
 	}
-	return s.key.wildcard && !t.judgedLocked(name)
+	return s.key.wildcard && !t.judged(name)
 }
 
 // pickWhole replaces what was picked by everything that the subscription sees.
@@ -277,7 +277,7 @@ func (p *picker) pickWhole() {
 			pick(e)
 		}
 	} else {
-		p.table.eachNamedLocked(p.sub, pick)
+		p.table.eachNamed(p.sub, pick)
 		p.loose.all = len(p.out.Resources)
 	}
 	if v != nil {
@@ -288,7 +288,7 @@ func (p *picker) pickWhole() {
 
 // pickState adds the resource of e, or the one before a removal that is held back.
 func (p *picker) pickState(e *table.Entry) {
-	there, gen := p.sub.seesLocked(e)
+	there, gen := p.sub.sees(e)
 	if there {
 		p.out.Resources = append(p.out.Resources, e.Res)
 		return
@@ -313,13 +313,13 @@ func (p *picker) leaves(e *table.Entry) bool {
 		return false
 	}
 	was := p.table.store.Get(e.Name)
-	return was != nil && p.sub.seesNowLocked(was)
+	return was != nil && p.sub.seesNow(was)
 }
 
 // finish completes an answer once everything is picked.
 func (p *picker) finish() {
 	p.pickLifetimes()
-	p.out.Version, p.out.Derived = p.table.versionLocked(p.sub, p.query.View, p.leftover)
+	p.out.Version, p.out.Derived = p.table.version(p.sub, p.query.View, p.leftover)
 	p.out.System = p.system()
 	if v := p.query.View; v != nil {
 		of := func(r *resource.Resource) bool { return v.replaces(r.Key) }
@@ -334,7 +334,7 @@ func (p *picker) system() (none resource.SystemVersion) {
 	if out.More || q.Scope.IsOnDemand() || q.Scope == NotesOnly || out.Withheld != nil {
 		return none
 	}
-	system := p.table.systemLocked(p.sub, p.query.View)
+	system := p.table.system(p.sub, p.query.View)
 	if system.Version == "" || q.KeepRemoved && p.withholds() {
 		return none
 	}

@@ -89,7 +89,7 @@ func (p *picker) eachHeartbeat(since uint64, f func(*table.Entry)) {
 		steps, most := 0, p.reach()+8
 		for e := t.store.NewestHeartbeat(); e != nil && e.TTLState.Noted > since; e = e.OlderHeartbeat() {
 			if steps++; steps > most {
-				t.eachNamedLocked(p.sub, func(e *table.Entry) {
+				t.eachNamed(p.sub, func(e *table.Entry) {
 					if e.TTLState != nil && e.TTLState.Noted > since {
 						f(e)
 					}
@@ -161,7 +161,7 @@ func (p *picker) hears(r *notes.Problem) bool {
 // has reports whether the client sees a resource with that name.
 func (p *picker) has(name string) (yes bool) {
 	p.eachOf(name, func(e *table.Entry) {
-		there, _ := p.sub.seesLocked(e)
+		there, _ := p.sub.sees(e)
 		yes = yes || there && e.GoesBy(name)
 	})
 	return yes

@@ -28,7 +28,7 @@ func TestEqualResourcesOfKeysAreOne(t *testing.T) {
 			table := g.Table(typ)
 			table.mu.RLock()
 			defer table.mu.RUnlock()
-			return table.store.Get("a").Res
+			return table.core.store.Get("a").Res
 		}
 	}
 	join := func(key string) (*Group, *Feed) {

@@ -143,8 +143,8 @@ func namesOf(res *resource.Resource) []string {
 	return names
 }
 
-// asksUncacheableLocked reports whether s asks for a resource that must not be cached.
-func (t *Table) asksUncacheableLocked(s *Subscription) bool {
+// asksUncacheable reports whether s asks for a resource that must not be cached.
+func (t *core) asksUncacheable(s *Subscription) bool {
 	if len(t.store.Uncacheable()) == 0 || s.key.wildcard {
 		return len(t.store.Uncacheable()) > 0
 	}
@@ -166,7 +166,7 @@ func (t *Table) Wanted(w *Watcher) (e Edit) {
 	}
 	e.AddWildcard = s.key.wildcard
 	for n := range inSteps(t, t.mu.reading(), &s.names) {
-		e.Add = append(e.Add, t.askedAsLocked(n))
+		e.Add = append(e.Add, t.core.askedAs(n))
 	}
 	return e
 }
@@ -180,13 +180,13 @@ func (t *Table) HeldAt(w *Watcher, at Position) (held []resource.Held) {
 	if s == nil || at.Gen == 0 {
 		return nil
 	}
-	for _, e := range t.entriesInSteps(t.mu.reading()) {
-		there, gen := s.seesLocked(e)
+	for _, e := range t.core.entriesInSteps(t.mu.reading()) {
+		there, gen := s.sees(e)
 		switch {
 		case there && gen <= at.Gen:
 			held = append(held, resource.Held{Name: e.Res.Name, Version: e.Res.Version})
 		case gen > at.Removed:
-			held = append(held, resource.Held{Name: t.calledLocked(e.Name)})
+			held = append(held, resource.Held{Name: t.core.called(e.Name)})
 		}
 	}
 	return held

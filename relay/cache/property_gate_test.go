@@ -34,7 +34,7 @@ func TestGateProperty(t *testing.T) {
 			for _, typ := range []*resource.Type{clusters, routes, endpoints} {
 				one, of := make(map[string]string), w.group.Table(typ)
 				of.mu.RLock()
-				for name, e := range of.store.Entries() {
+				for name, e := range of.core.store.Entries() {
 					if e.Res != nil {
 						one[name] = string(e.Res.Body)
 					}

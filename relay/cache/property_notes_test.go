@@ -52,7 +52,7 @@ func (m *machine) expireTTLs(t *rapid.T) {
 		before := m.table.newest()
 		m.table.mu.Lock()
 		woken := make(map[*Subscription]struct{})
-		m.table.expireTTLsLocked(time.Now().Add(2*time.Hour), woken)
+		m.table.core.expireTTLs(time.Now().Add(2*time.Hour), woken)
 		m.table.mu.Unlock()
 		m.cache.wake(woken)
 		return int(m.table.newest() - before)

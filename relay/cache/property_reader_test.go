@@ -322,14 +322,14 @@ func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes, view ma
 	began, others := make(map[uint64]bool), 0 // updates that this answer began
 	for _, r := range got.Resources {
 		e := m.table.entryOf(r.Key)
-		if _, gen := c.w.sub.seesLocked(e); gen > q.Since.Gen && gen <= got.To.Gen && gen == e.Gen {
+		if _, gen := c.w.sub.sees(e); gen > q.Since.Gen && gen <= got.To.Gen && gen == e.Gen {
 			began[e.First] = true
 		} else {
 			others++
 		}
 	}
 	for n, e := range m.table.all() {
-		_, gen := c.w.sub.seesLocked(e)
+		_, gen := c.w.sub.sees(e)
 		torn := view[n] != nil && gen > got.To.Gen && gen == e.Gen && began[e.First]
 		if torn && len(began)+others > 1 {
 			t.Fatalf("the update at %d is torn, but other news came with its beginning: %v", e.First, said(got))

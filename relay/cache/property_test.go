@@ -152,7 +152,7 @@ func (m *machine) update(t *rapid.T) Update {
 			}
 		case 3: // K17
 			// The model knows no hidden members of globs, nor of several streams.
-			r.Body, r.DoNotCache = []byte("private"), !m.globs && len(m.table.streams) == 1
+			r.Body, r.DoNotCache = []byte("private"), !m.globs && len(m.table.core.streams) == 1
 		default:
 			r.Body = []byte(rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "content"))
 			if m.aliases {

@@ -23,18 +23,18 @@ func (t *Table) Reconcile(w *Watcher, v *View, claims []resource.Held) (send *Na
 	}
 	gen := v.reaches(s.gen)
 	at = Position{Gen: gen, Removed: gen}
-	r := reconciling{table: t, sub: s, view: v, names: []string{}, kept: children{table: t}}
-	r.whole = r.countLocked()
+	r := reconciling{table: &t.core, sub: s, view: v, names: []string{}, kept: children{table: &t.core}}
+	r.whole = r.count()
 	t.mu.RUnlock()
 	i := 0
 	for some := range slices.Chunk(claims, t.group.cache.step) {
 		t.mu.RLock()
 		for _, c := range some {
-			if r.claimed == nil && !r.matchesLocked(c) {
-				r.listLocked(claims, i)
+			if r.claimed == nil && !r.matches(c) {
+				r.list(claims, i)
 			}
 			if r.claimed != nil {
-				r.claimLocked(c)
+				r.claim(c)
 			}
 			i++
 		}
@@ -45,18 +45,18 @@ func (t *Table) Reconcile(w *Watcher, v *View, claims []resource.Held) (send *Na
 			return nil, at, nil
 		}
 		t.mu.RLock()
-		r.listLocked(claims, len(claims))
+		r.list(claims, len(claims))
 		t.mu.RUnlock()
 	}
-	see := r.seeLocked
+	see := r.see
 	if v != nil {
 		see = v.without(see)
 		t.mu.RLock()
-		v.each(r.seeLocked)
+		v.each(r.see)
 		t.mu.RUnlock()
 	}
 	if s.key.wildcard {
-		for _, e := range t.entriesInSteps(t.mu.reading()) {
+		for _, e := range t.core.entriesInSteps(t.mu.reading()) {
 			see(e)
 		}
 	} else {
@@ -81,7 +81,7 @@ func ownTexts(kept []resource.Held, all int) []resource.Held {
 // reconciling is one call of Reconcile. Most clients return with exactly what they should have, which
 // a sum over their claims shows. Only others need a list of what they claim.
 type reconciling struct {
-	table *Table
+	table *core
 	sub   *Subscription
 	view  *View // nil for none
 	// whole says that expected is all that a client of sub should have; matched is what it claims.
@@ -95,22 +95,22 @@ type reconciling struct {
 
 // countLocked sets expected. It returns false where that would have to be searched for, or is not all:
 // names of which some are absent, aliases, globs, and names next to the wildcard.
-func (r *reconciling) countLocked() bool {
+func (r *reconciling) count() bool {
 	t, s := r.table, r.sub
-	r.expected.Digest, r.expected.Live = t.sumInLocked(s, r.view)
+	r.expected.Digest, r.expected.Live = t.sumIn(s, r.view)
 	if s.key.wildcard {
 		return len(s.names) == 0
 	}
 	return r.expected.Live == len(s.names) && s.globs == 0 && !t.store.Aliased()
 }
 
-// matchesLocked reports whether the client should have just what it claims, and counts that.
-func (r *reconciling) matchesLocked(c resource.Held) bool {
+// matches reports whether the client should have just what it claims, and counts that.
+func (r *reconciling) matches(c resource.Held) bool {
 	if !r.whole {
 		return false
 	}
-	e := r.table.entryLocked(r.view, resource.Canonical(c.Name))
-	if e == nil || !r.hasLocked(e) || e.Res.Version != c.Version || r.table.takenBackLocked(e.Name) {
+	e := r.table.entry(r.view, resource.Canonical(c.Name))
+	if e == nil || !r.has(e) || e.Res.Version != c.Version || r.table.takenBack(e.Name) {
 		return false
 	}
 	r.matched.Live++
@@ -118,35 +118,35 @@ func (r *reconciling) matchesLocked(c resource.Held) bool {
 	return true
 }
 
-// listLocked lists the first n claims, which all match.
-func (r *reconciling) listLocked(claims []resource.Held, n int) {
+// list lists the first n claims, which all match.
+func (r *reconciling) list(claims []resource.Held, n int) {
 	r.claimed = make(map[*table.Entry]struct{}, len(claims))
 	for _, c := range claims[:n] {
-		if e := r.table.entryLocked(r.view, resource.Canonical(c.Name)); e != nil {
+		if e := r.table.entry(r.view, resource.Canonical(c.Name)); e != nil {
 			r.claimed[e] = struct{}{}
 		}
 	}
 }
 
-func (r *reconciling) claimLocked(c resource.Held) {
+func (r *reconciling) claim(c resource.Held) {
 	t, s := r.table, r.sub
 	c.Name = resource.Canonical(c.Name)
-	e := t.entryLocked(r.view, c.Name) // not an alias: a client has resources by their names
+	e := t.entry(r.view, c.Name) // not an alias: a client has resources by their names
 	_, named := s.names[c.Name]
 	there, byName := false, false
 	if e != nil {
-		there, _ = s.seesLocked(e)
-		byName = s.namesLocked(e)
+		there, _ = s.sees(e)
+		byName = s.asksFor(e)
 	}
-	unjudged := !r.view.replaces(c.Name) && s.key.wildcard && !byName && !t.coversLocked(s, c.Name) && !t.judgedLocked(c.Name)
+	unjudged := !r.view.replaces(c.Name) && s.key.wildcard && !byName && !t.covers(s, c.Name) && !t.judged(c.Name)
 	switch {
-	case there && t.takenBackLocked(c.Name):
+	case there && t.takenBack(c.Name):
 		r.names = append(r.names, c.Name) // only the resource reverts the error (C16)
-	case e == nil && (named || t.opensLocked(s, c.Name)), unjudged:
+	case e == nil && (named || t.opens(s, c.Name)), unjudged:
 		r.rest = append(r.rest, c)
 		return
 	case there && e.Res.Version == c.Version:
-	case !there && !r.view.replaces(c.Name) && (t.doubtsNameLocked(s, c.Name) || r.kept.mayHaveLocked(c.Name)):
+	case !there && !r.view.replaces(c.Name) && (t.doubtsName(s, c.Name) || r.kept.mayHave(c.Name)):
 		r.rest = append(r.rest, c) // it may be newer than what is known
 	case e != nil:
 		r.names = append(r.names, e.Name) // else the claim would stay, with its version
@@ -158,10 +158,10 @@ func (r *reconciling) claimLocked(c resource.Held) {
 	}
 }
 
-// seeLocked adds e if the client may not have it.
-func (r *reconciling) seeLocked(e *table.Entry) {
-	there, _ := r.sub.seesLocked(e)
-	if _, ok := r.claimed[e]; !ok && (there || r.table.missesLocked(r.sub, e) || r.view.replaces(e.Name) && r.sub.meansLocked(e)) { // the removal must be sent, too (B34)
+// see adds e if the client may not have it.
+func (r *reconciling) see(e *table.Entry) {
+	there, _ := r.sub.sees(e)
+	if _, ok := r.claimed[e]; !ok && (there || r.table.misses(r.sub, e) || r.view.replaces(e.Name) && r.sub.means(e)) { // the removal must be sent, too (B34)
 		r.names = append(r.names, e.Name)
 	}
 }

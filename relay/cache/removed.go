@@ -15,12 +15,12 @@ import (
 // were connected, does. So they report it, and the node that still holds it back removes it, too.
 
 // remembersRemoved reports whether the table remembers what was removed.
-func (t *Table) remembersRemoved() bool { return t.Type.FullState && t.group.cache.guards() }
+func (t *core) remembersRemoved() bool { return t.Type.FullState && t.group.cache.guards() }
 
-// noteRemovedLocked records that a resource of a stream was removed: the removal guard of this
+// noteRemoved records that a resource of a stream was removed: the removal guard of this
 // node, or of the owner, does not hold that back, or not any longer. The record ends when the
 // resource is back, and with its tombstone.
-func (t *Table) noteRemovedLocked(by int, name string) {
+func (t *core) noteRemoved(by int, name string) {
 	if t.remembersRemoved() {
 		t.streams[by].names.Remove(name, time.Now())
 	}
@@ -38,7 +38,7 @@ func (g *Group) HeldBack(stream string) map[string][]string {
 	all := make(map[string][]string)
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		if held := &t.streams[by].guard; held.Reason() == removals.Mass {
+		if held := &t.core.streams[by].guard; held.Reason() == removals.Mass {
 			for name := range held.Names() {
 				all[t.Type.URL] = append(all[t.Type.URL], name)
 			}
@@ -78,7 +78,7 @@ func (f *Feed) eachRemoved(look func(t *Table, removed *absence.Names, since tim
 	}
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
-		if stream := &t.streams[f.stream]; !stream.confidence.Missed() {
+		if stream := &t.core.streams[f.stream]; !stream.confidence.Missed() {
 			look(t, &stream.names, resumed) // the first answer may be in the same moment
 		}
 		t.mu.RUnlock()
@@ -101,15 +101,15 @@ func (g *Group) RemoveHeld(stream string, names map[string][]string) (removed in
 		return 0
 	}
 	return g.removeHeld(time.Now(), func(t *Table, woken map[*Subscription]struct{}) int {
-		return t.removeNamesLocked(by, names[t.Type.URL], woken)
+		return t.core.removeNames(by, names[t.Type.URL], woken)
 	})
 }
 
-// removeNamesLocked is removeHeldLocked for some names.
-func (t *Table) removeNamesLocked(by int, names []string, woken map[*Subscription]struct{}) (removed int) {
+// removeNames is removeHeld for some names.
+func (t *core) removeNames(by int, names []string, woken map[*Subscription]struct{}) (removed int) {
 	some := t.streams[by].guard.TakeSome(names)
 	if len(some) == 0 {
 		return 0
 	}
-	return t.removeLocked(by, some, &children{table: t}, woken)
+	return t.remove(by, some, &children{table: t}, woken)
 }

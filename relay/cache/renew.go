@@ -87,9 +87,9 @@ func (g *Group) confirmRestored(url string, asOf time.Time) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.pendingRestore.confirm(asOf)
-	for i := range t.streams {
-		if c := &t.streams[i].confidence; c.FromLastGood() && c.RestoredAsOf().Before(asOf) {
+	t.core.pendingRestore.confirm(asOf)
+	for i := range t.core.streams {
+		if c := &t.core.streams[i].confidence; c.FromLastGood() && c.RestoredAsOf().Before(asOf) {
 			c.RenewedFrom(asOf)
 		}
 	}
@@ -195,7 +195,7 @@ func (g *Group) headOf(url string) *resource.Digest {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	head, known := t.tierHead.Head()
+	head, known := t.core.tierHead.Head()
 	if !known {
 		return nil
 	}
@@ -284,44 +284,44 @@ func (k *Snapshot) same(o *Snapshot) bool {
 	})
 }
 
-// renewLocked replaces what was restored before by what proves to be newer, and returns the set of
-// streams whose content it has replaced. t.mu must be held.
-func (t *Table) renewLocked(r *pendingRestore) (renewed uint64) {
+// renew replaces what was restored before by what proves to be newer, and returns the set of
+// streams whose content it has replaced.
+func (t *core) renew(r *pendingRestore) (renewed uint64) {
 	for _, one := range r.snapshot.Resources { // present resources need no memory twice
 		if e := t.store.Get(one.Resource.Key); e != nil && e.Res != nil && e.Res.SameContent(one.Resource) {
 			r.taken[one.Resource.Key] = struct{}{}
 		}
 	}
 	for by := range t.streams {
-		if t.renewsLocked(by, r) && t.renewStreamLocked(by, r) {
+		if t.renews(by, r) && t.renewStream(by, r) {
 			renewed |= 1 << by
 		}
 	}
 	return renewed
 }
 
-// renewsLocked reports whether r is newer than the content of a stream: that was restored from
+// renews reports whether r is newer than the content of a stream: that was restored from
 // something older, or is from before the key was idle or the process slept, or the tier head proves
 // it while the control plane cannot be asked. A head that may itself be old proves it if other
 // nodes have its content from later.
-func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
+func (t *core) renews(by int, r *pendingRestore) bool {
 	stream := &t.streams[by]
 	switch {
 	case t.store.Sum(by).Live == 0 && !t.demand.Stream(by).HasAnswered() && !stream.confidence.FromLastGood():
 		return false // it is taken once there is interest in it
-	case stream.confidence.FromLastGood() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now())):
+	case stream.confidence.FromLastGood() && r.snapshot.AsOf.After(t.streamAsOf(by, time.Now())):
 		return true
-	case stream.confidence.Missed() && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(link.Noticed)):
+	case stream.confidence.Missed() && r.snapshot.AsOf.After(t.streamAsOf(by, time.Now()).Add(link.Noticed)):
 		return true
 	}
-	if !t.behindLocked() || r.snapshot.TableDigest.Behind || !t.group.unreachable(1<<by) {
+	if !t.behind() || r.snapshot.TableDigest.Behind || !t.group.unreachable(1<<by) {
 		return false
 	}
-	return t.outdatedLocked() || r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(link.Noticed))
+	return t.outdated() || r.snapshot.AsOf.After(t.streamAsOf(by, time.Now()).Add(link.Noticed))
 }
 
-// renewStreamLocked replaces the content of a stream, and reports whether anything has changed.
-func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
+// renewStream replaces the content of a stream, and reports whether anything has changed.
+func (t *core) renewStream(by int, r *pendingRestore) bool {
 	stream := &t.streams[by]
 	u := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, final: true}
 	whole := r.snapshot.Wildcard && t.demand.Wildcard().Stream() == by
@@ -334,12 +334,12 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
 			continue
 		}
 		if whole && (e == nil || e.Res == nil) {
-			t.restoreNewLocked(r, one)
+			t.restoreNew(r, one)
 			continue
 		}
-		if t.absentOnLocked(by, key) { // elsewhere it exists since, or is kept for clusters that are renewed, too
+		if t.absentOn(by, key) { // elsewhere it exists since, or is kept for clusters that are renewed, too
 			if res := one.lasting(); res != nil {
-				t.restoreThroughLocked(r, by, res)
+				t.restoreThrough(r, by, res)
 			}
 			continue
 		}
@@ -350,7 +350,7 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
 			u.rename(e, one.Resource.Version)
 			continue
 		}
-		if res := one.lasting(); res != nil && t.mayHoldLocked(by, res) {
+		if res := one.lasting(); res != nil && t.mayHold(by, res) {
 			u.put(res)
 			t.store.SetVersion(e, by, noVersion)
 			r.taken[key] = struct{}{}
@@ -371,16 +371,15 @@ func (t *Table) renewStreamLocked(by int, r *pendingRestore) bool {
 	if t.store.Gen() < u.first {
 		return false
 	}
-	t.recordLocked(&u, time.Now(), CauseRestored, "")
+	t.record(&u, time.Now(), CauseRestored, "")
 	stream.claims++
 	stream.confidence.RenewedFrom(r.snapshot.AsOf)
-	t.settleRestoredLocked(by)
+	t.settleRestored(by)
 	return true
 }
 
-// absentOnLocked reports whether a stream is asked for a name that is known to be absent. t.mu must be
-// held.
-func (t *Table) absentOnLocked(by int, name string) bool {
+// absentOn reports whether a stream is asked for a name that is known to be absent.
+func (t *core) absentOn(by int, name string) bool {
 	e, w := t.store.Get(name), t.demand.Get(name)
 	return e != nil && e.Res == nil && !e.Denied && w != nil && w.Stream() == by
 }

@@ -467,7 +467,7 @@ func TestHandedOver(t *testing.T) {
 		w.feed.Up()
 		w.answer(clusters, res("b", "1"))
 		w.cache.Adopt("four", node, []Snapshot{holds(clusters, true, time.Now(), res("c", "1"))})
-		if c.table.pendingRestore != nil && len(c.table.pendingRestore.snapshot.Resources) > 0 && c.table.pendingRestore.snapshot.Resources[0].Resource.Name == "c" {
+		if c.table.core.pendingRestore != nil && len(c.table.core.pendingRestore.snapshot.Resources) > 0 && c.table.core.pendingRestore.snapshot.Resources[0].Resource.Name == "c" {
 			t.Error("it was taken although the origin has answered")
 		}
 	})

@@ -36,13 +36,13 @@ func (u *updateTxn) noteErrors(said Update) {
 		if a.Code == resource.CodeNotFound && (t.streams[u.by].guard.Has(resource.Canonical(a.Name)) || u.removalPends(a.Name)) {
 			continue // clients drop the resource when they receive that (K16)
 		}
-		t.noteErrorLocked(notes.NewProblem(a, u.by, notes.Error), u.woken)
+		t.noteError(notes.NewProblem(a, u.by, notes.Error), u.woken)
 	}
 	for _, a := range said.RemovedNames {
 		if u.removalPends(a.Name) {
 			continue
 		}
-		t.noteErrorLocked(notes.NewProblem(a, u.by, notes.Removal), u.woken)
+		t.noteError(notes.NewProblem(a, u.by, notes.Removal), u.woken)
 	}
 	if len(said.Extra) == 0 {
 		return
@@ -59,21 +59,21 @@ func (u *updateTxn) noteErrors(said Update) {
 	}
 }
 
-// noteErrorLocked remembers r, if its name is asked for, and marks the subscriptions that can see it.
+// noteError remembers r, if its name is asked for, and marks the subscriptions that can see it.
 // A repeated r is not sent again.
-func (t *Table) noteErrorLocked(r *notes.Problem, woken map[*Subscription]struct{}) {
-	if !t.coveredLocked(r.Stream, r.Name, nil) || !t.oneOriginLocked(t.streamOf(r.Name), r.Stream) { // not asked for (C10, G3)
+func (t *core) noteError(r *notes.Problem, woken map[*Subscription]struct{}) {
+	if !t.covered(r.Stream, r.Name, nil) || !t.oneOrigin(t.streamOf(r.Name), r.Stream) { // not asked for (C10, G3)
 		return
 	}
 	if t.notes.Has(r) {
 		return
 	}
 	if r.IsError() {
-		t.errored.Remember(r.Name, time.Now(), t.mostErroredLocked())
+		t.errored.Remember(r.Name, time.Now(), t.mostErrored())
 	}
 	t.notes.Add(r, t.store.Note())
 	asked := t.demand.Get(r.Name)
-	if asked != nil && t.failedLocked(r.Name) {
+	if asked != nil && t.failed(r.Name) {
 		t.demand.Close(asked, r.Name)
 	}
 	hears := []*interest{asked}
@@ -94,14 +94,14 @@ func (t *Table) noteErrorLocked(r *notes.Problem, woken map[*Subscription]struct
 	t.notes.Reap(limit, func(name string) bool { return t.demand.Get(name) != nil })
 }
 
-// failedLocked reports whether the control plane has answered for name with an error.
-func (t *Table) failedLocked(name string) bool {
-	_, failed := t.failureLocked(name)
+// failed reports whether the control plane has answered for name with an error.
+func (t *core) failed(name string) bool {
+	_, failed := t.failure(name)
 	return failed
 }
 
-// failureLocked returns the error with which the control plane of name has answered, if it has.
-func (t *Table) failureLocked(name string) (about resource.About, failed bool) {
+// failure returns the error with which the control plane of name has answered, if it has.
+func (t *core) failure(name string) (about resource.About, failed bool) {
 	return t.notes.Answer(name, func(stream int) bool {
 		w := t.demand.Get(name)
 		return w == nil || w.Stream() == stream
@@ -110,16 +110,16 @@ func (t *Table) failureLocked(name string) (about resource.About, failed bool) {
 
 // forgetUnwanted forgets what was sent about names without interest. t.mu must not be held.
 func (t *Table) forgetUnwanted() {
-	t.dropProblems(func(r *notes.Problem) bool { return !t.coveredLocked(r.Stream, r.Name, nil) })
+	t.dropProblems(func(r *notes.Problem) bool { return !t.core.covered(r.Stream, r.Name, nil) })
 }
 
 // dropProblems forgets what was sent about names, if unwanted says so. t.mu must not be held.
 func (t *Table) dropProblems(unwanted func(*notes.Problem) bool) {
-	t.inPauses(&t.mu, func(step int, pause func()) {
-		for _, all := range t.notes.Scan(step, pause) {
+	t.core.inPauses(&t.mu, func(step int, pause func()) {
+		for _, all := range t.core.notes.Scan(step, pause) {
 			for _, r := range all {
 				if unwanted(r) {
-					t.notes.Drop(r)
+					t.core.notes.Drop(r)
 				}
 			}
 		}

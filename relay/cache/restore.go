@@ -60,12 +60,12 @@ func (g *Group) RestoreFrom(k Snapshot) {
 		return
 	}
 	t.mu.Lock()
-	t.pendingRestore = r
-	renewed := t.renewLocked(r)
-	t.restoreWantedLocked(anyStream)
-	t.recallLocked(r)
-	t.recheckHeadLocked(t.woken)
-	woken := t.takeWokenLocked()
+	t.core.pendingRestore = r
+	renewed := t.core.renew(r)
+	t.core.restoreWanted(anyStream)
+	t.core.recall(r)
+	t.core.recheckHead(t.core.woken)
+	woken := t.core.takeWoken()
 	t.mu.Unlock()
 	g.changed()
 	if renewed != 0 {
@@ -117,11 +117,11 @@ func (r *pendingRestore) streamsOf(one SnapshotResource) func(yield func(stream 
 
 // addTo adds to k what is left and t has not received.
 func (r *pendingRestore) addTo(k *Snapshot, t *Table) {
-	whole := r.snapshot.Wildcard && !t.demand.Wildcard().Demanded()
+	whole := r.snapshot.Wildcard && !t.core.demand.Wildcard().Demanded()
 	for _, one := range r.snapshot.Resources {
 		key := one.Resource.Key
-		if _, taken := r.taken[key]; taken || t.store.Get(key) != nil {
-			e := t.store.Get(key)
+		if _, taken := r.taken[key]; taken || t.core.store.Get(key) != nil {
+			e := t.core.store.Get(key)
 			whole = whole && e != nil && e.Res != nil // else its demand ended, and removed it
 			continue
 		}
@@ -130,17 +130,17 @@ func (r *pendingRestore) addTo(k *Snapshot, t *Table) {
 			bits |= 1 << stream
 		}
 		if bits != 0 {
-			one.Streams, one.Errored, one.ErroredSince = bits, t.errored.Has(key), t.errored.Since(key)
+			one.Streams, one.Errored, one.ErroredSince = bits, t.core.errored.Has(key), t.core.errored.Since(key)
 			k.Resources = append(k.Resources, one)
 		}
 	}
 	k.Wildcard = k.Wildcard || whole
 }
 
-// hearRestoredLocked records that nothing is left to restore of the names that an update has removed or
+// hearRestored records that nothing is left to restore of the names that an update has removed or
 // changed. When their demand ends, the table forgets them, and what was restored before is older than
 // what clients got.
-func (t *Table) hearRestoredLocked(u *Update, missing []string) {
+func (t *core) hearRestored(u *Update, missing []string) {
 	r := t.pendingRestore
 	if r == nil || u.assumed {
 		return
@@ -180,11 +180,10 @@ func (r *pendingRestore) bytes() (n int64) {
 	return n + int64(len(r.named))*64
 }
 
-// restoreNameLocked restores the resources of a name whose interest has just begun. t.mu must be
-// held.
-func (t *Table) restoreNameLocked(name string, w *interest) {
+// restoreName restores the resources of a name whose interest has just begun.
+func (t *core) restoreName(name string, w *interest) {
 	r := t.pendingRestore
-	if r == nil || !t.mayRestoreLocked(w.Stream()) && !t.beginsLocked(w.Stream()) {
+	if r == nil || !t.mayRestore(w.Stream()) && !t.begins(w.Stream()) {
 		return
 	}
 	if _, whole := r.globs[name]; resource.IsGlob(name) && !whole {
@@ -192,27 +191,27 @@ func (t *Table) restoreNameLocked(name string, w *interest) {
 	}
 	seq := t.demand.Presume(w)
 	for _, i := range r.named[name] {
-		t.restoreResourceLocked(r, r.snapshot.Resources[i])
+		t.restoreResource(r, r.snapshot.Resources[i])
 	}
 	if !t.store.Knows(name) {
 		t.demand.Retract(w, seq)
 		return
 	}
 	t.demand.Close(w, name)
-	t.compareRestoredLocked(w.Stream())
-	t.settleRestoredLocked(w.Stream())
+	t.compareRestored(w.Stream())
+	t.settleRestored(w.Stream())
 }
 
-// restoreWildcardLocked is restoreNameLocked for the wildcard.
-func (t *Table) restoreWildcardLocked() {
+// restoreWildcard is restoreName for the wildcard.
+func (t *core) restoreWildcard() {
 	r := t.pendingRestore
 	stream := t.demand.Wildcard().Stream()
-	if r == nil || !r.snapshot.Wildcard || !t.mayRestoreLocked(stream) && !t.beginsLocked(stream) && !(t.demand.LacksWildcard(stream) && t.group.compares()) {
+	if r == nil || !r.snapshot.Wildcard || !t.mayRestore(stream) && !t.begins(stream) && !(t.demand.LacksWildcard(stream) && t.group.compares()) {
 		return
 	}
 	gen := t.store.Gen()
 	for _, one := range r.snapshot.Resources {
-		t.restoreResourceLocked(r, one)
+		t.restoreResource(r, one)
 	}
 	if t.store.Gen() != gen {
 		t.streams[stream].claims++
@@ -222,52 +221,52 @@ func (t *Table) restoreWildcardLocked() {
 		g.fresh = false
 	}
 	t.streams[stream].confidence.RestoredFrom(r.snapshot.AsOf)
-	t.compareRestoredLocked(stream)
-	t.settleRestoredLocked(stream)
+	t.compareRestored(stream)
+	t.settleRestored(stream)
 }
 
-// compareRestoredLocked makes clients of content that is restored now wait until other nodes were
+// compareRestored makes clients of content that is restored now wait until other nodes were
 // asked for something newer, if that was read long ago and the control plane cannot be reached: other
 // nodes may have had it from there since.
-func (t *Table) compareRestoredLocked(by int) {
+func (t *core) compareRestored(by int) {
 	now := time.Now()
 	if r := t.pendingRestore; now.Sub(r.compared) > link.AskedFor && t.group.awaitOthers(by, now) {
 		r.compared = now
 	}
 }
 
-// mayRestoreLocked reports whether restored content is better than nothing: the stream has never
+// mayRestore reports whether restored content is better than nothing: the stream has never
 // answered for the type, or its control plane cannot be asked.
-func (t *Table) mayRestoreLocked(stream int) bool {
+func (t *core) mayRestore(stream int) bool {
 	return stream != Nobody && (!t.demand.Stream(stream).HasAnswered() || t.group.unreachable(1<<stream))
 }
 
-// restoreResourceLocked puts a resource into the table as if each stream that had a copy, and asks
+// restoreResource puts a resource into the table as if each stream that had a copy, and asks
 // for it again, had just received it.
-func (t *Table) restoreResourceLocked(r *pendingRestore, one SnapshotResource) {
+func (t *core) restoreResource(r *pendingRestore, one SnapshotResource) {
 	if e := t.store.Get(one.Resource.Key); e != nil && (e.Res == nil || !e.Res.SameContent(one.Resource)) {
 		return // the present content is newer
 	}
-	t.restoreNewLocked(r, one)
+	t.restoreNew(r, one)
 }
 
-// restoreNewLocked is restoreResourceLocked for a resource that is newer than the present content.
-func (t *Table) restoreNewLocked(r *pendingRestore, one SnapshotResource) {
+// restoreNew is restoreResource for a resource that is newer than the present content.
+func (t *core) restoreNew(r *pendingRestore, one SnapshotResource) {
 	res := one.lasting()
 	if res == nil {
 		return // its TTL has passed (F5)
 	}
 	for stream := range r.streamsOf(one) {
-		t.restoreThroughLocked(r, stream, res)
+		t.restoreThrough(r, stream, res)
 	}
 	if w := t.demand.Get(res.Key); w != nil && w.Stream() != Nobody && t.store.Get(res.Key) == nil {
-		t.restoreThroughLocked(r, w.Stream(), res) // subscribers by name see what only the wildcard's stream had (D11)
+		t.restoreThrough(r, w.Stream(), res) // subscribers by name see what only the wildcard's stream had (D11)
 	}
 }
 
-// restoreThroughLocked makes res the copy of a stream that may have it and has none.
-func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resource.Resource) {
-	if e := t.store.Get(res.Key); e != nil && e.CopyFrom(stream) != nil || !t.mayHoldLocked(stream, res) {
+// restoreThrough makes res the copy of a stream that may have it and has none.
+func (t *core) restoreThrough(r *pendingRestore, stream int, res *resource.Resource) {
+	if e := t.store.Get(res.Key); e != nil && e.CopyFrom(stream) != nil || !t.mayHold(stream, res) {
 		return
 	}
 	if t.streams[stream].names.Overtakes(res.Key, r.snapshot.AsOf) {
@@ -276,7 +275,7 @@ func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resourc
 	u := updateTxn{table: t, by: stream, first: t.store.Gen() + 1, woken: t.woken}
 	first := t.store.Sum(stream).Live == 0
 	u.put(res)
-	t.recordLocked(&u, time.Now(), CauseRestored, "")
+	t.record(&u, time.Now(), CauseRestored, "")
 	t.store.SetVersion(t.store.Get(res.Key), stream, noVersion)
 	if first { // what was restored before is gone
 		t.streams[stream].confidence.RenewedFrom(r.snapshot.AsOf)
@@ -286,8 +285,8 @@ func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resourc
 	r.taken[res.Key] = struct{}{}
 }
 
-// settleRestoredLocked updates the state of a stream after content of it was restored.
-func (t *Table) settleRestoredLocked(by int) {
+// settleRestored updates the state of a stream after content of it was restored.
+func (t *core) settleRestored(by int) {
 	stream := &t.streams[by]
 	if !stream.confidence.FromLastGood() {
 		return
@@ -308,7 +307,7 @@ func (t *Table) settleRestoredLocked(by int) {
 	}
 	stream.confidence.HoldBegan()
 	if t.holding == nil {
-		t.holding = time.AfterFunc(hold, t.release)
+		t.holding = time.AfterFunc(hold, t.shell.release)
 	} else {
 		t.holding.Reset(hold)
 	}
@@ -318,52 +317,52 @@ func (t *Table) settleRestoredLocked(by int) {
 func (t *Table) release() {
 	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
-	for by := range t.streams {
-		t.unholdLocked(by, woken)
+	for by := range t.core.streams {
+		t.core.unhold(by, woken)
 	}
 	t.mu.Unlock()
 	t.group.cache.wake(woken)
 }
 
-// restoreWantedLocked restores what clients ask for on the given streams and is not known, and
+// restoreWanted restores what clients ask for on the given streams and is not known, and
 // marks the subscriptions that wait for it.
-func (t *Table) restoreWantedLocked(streams uint64) {
+func (t *core) restoreWanted(streams uint64) {
 	if t.pendingRestore == nil {
 		return
 	}
 	gen := t.store.Gen()
 	for name, w := range t.demand.All() {
 		if w.Stream() != Nobody && streams&(1<<w.Stream()) != 0 && !t.demand.Answered(w) {
-			t.restoreNameLocked(name, w)
+			t.restoreName(name, w)
 		}
 	}
 	if w := t.demand.Wildcard(); w.Stream() != Nobody && streams&(1<<w.Stream()) != 0 && w.Demanded() && !t.demand.Answered(w) {
-		t.restoreWildcardLocked()
+		t.restoreWildcard()
 	}
-	if t.store.Gen() == gen && !t.staleLocked() {
+	if t.store.Gen() == gen && !t.stale() {
 		return
 	}
 	for s := range t.waiting {
 		delete(t.waiting, s)
 		s.waits = nil
 		if s.key.wildcard {
-			t.dependLocked(s, t.demand.Wildcard())
+			t.depend(s, t.demand.Wildcard())
 		}
 		for n := range s.names {
-			t.dependLocked(s, t.demand.Get(n))
+			t.depend(s, t.demand.Get(n))
 		}
 		t.woken[s] = struct{}{}
 	}
 }
 
-// restoreWanted is restoreWantedLocked for the tables of a group, when a stream's control plane
+// restoreWanted is restoreWanted for the tables of a group, when a stream's control plane
 // becomes unreachable.
 func (g *Group) restoreWanted(stream int) {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		t.restoreWantedLocked(1 << stream)
-		t.recheckHeadLocked(t.woken)
-		woken := t.takeWokenLocked()
+		t.core.restoreWanted(1 << stream)
+		t.core.recheckHead(t.core.woken)
+		woken := t.core.takeWoken()
 		t.mu.Unlock()
 		if len(woken) > 0 {
 			g.cache.cfg.Wake(woken)
@@ -371,9 +370,9 @@ func (g *Group) restoreWanted(stream int) {
 	}
 }
 
-// staleLocked reports whether the table has restored content for which the control plane has not
+// stale reports whether the table has restored content for which the control plane has not
 // answered yet.
-func (t *Table) staleLocked() bool {
+func (t *core) stale() bool {
 	for i := range t.streams {
 		if t.streams[i].confidence.FromLastGood() {
 			return true
@@ -391,7 +390,7 @@ func (f *Feed) Stale(typ *resource.Type) bool {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.streams[f.stream].confidence.FromLastGood()
+	return t.core.streams[f.stream].confidence.FromLastGood()
 }
 
 // Settled reports whether the stream's control plane has answered for something that clients ask
@@ -403,22 +402,22 @@ func (f *Feed) Settled(typ *resource.Type) bool {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	stream := &t.streams[f.stream]
-	open := t.demand.Stream(f.stream).Unanswered() + stream.names.Assumed()
-	if t.demand.Wildcard().Demanded() && t.demand.Wildcard().Stream() == f.stream && !t.demand.Answered(t.demand.Wildcard()) {
+	stream := &t.core.streams[f.stream]
+	open := t.core.demand.Stream(f.stream).Unanswered() + stream.names.Assumed()
+	if t.core.demand.Wildcard().Demanded() && t.core.demand.Wildcard().Stream() == f.stream && !t.core.demand.Answered(t.core.demand.Wildcard()) {
 		open++
 	}
-	return !stream.confidence.FromLastGood() && t.demand.Stream(f.stream).Wanted() > open
+	return !stream.confidence.FromLastGood() && t.core.demand.Stream(f.stream).Wanted() > open
 }
 
-// dropRestoreLocked drops restorable content that no client has asked for within the linger time,
+// dropRestore drops restorable content that no client has asked for within the linger time,
 // once the control planes answer. It returns when to check again, zero for never.
-func (t *Table) dropRestoreLocked(now time.Time) (next time.Time) {
+func (t *core) dropRestore(now time.Time) (next time.Time) {
 	switch r := t.pendingRestore; {
 	case r == nil:
 	case now.Before(r.until):
 		return r.until
-	case t.staleLocked() || t.group.unreachable(anyStream):
+	case t.stale() || t.group.unreachable(anyStream):
 		return now.Add(time.Minute)
 	default:
 		t.pendingRestore = nil
@@ -426,7 +425,7 @@ func (t *Table) dropRestoreLocked(now time.Time) (next time.Time) {
 	return next
 }
 
-// dropRestores is dropRestoreLocked for types that no client has asked for.
+// dropRestores is dropRestore for types that no client has asked for.
 func (g *Group) dropRestores(now time.Time) (next time.Time) {
 	out := g.unreachable(anyStream)
 	g.mu.Lock()

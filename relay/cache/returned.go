@@ -22,13 +22,13 @@ type proof struct {
 func (t *Table) Returned(w *Watcher, claims resource.HeldList) (send *Names, at Position, ok bool) {
 	t.mu.RLock()
 	s := w.sub
-	if s == nil || !t.settledLocked(s) {
+	if s == nil || !t.core.settled(s) {
 		t.mu.RUnlock()
 		return nil, Start, false
 	}
-	r := reconciling{table: t, sub: s}
-	r.whole = r.countLocked()
-	now := proof{gen: t.store.Gen(), subscription: s.id, len: claims.Len(), size: claims.Bytes()}
+	r := reconciling{table: &t.core, sub: s}
+	r.whole = r.count()
+	now := proof{gen: t.core.store.Gen(), subscription: s.id, len: claims.Len(), size: claims.Bytes()}
 	at = Position{Gen: s.gen, Removed: s.gen}
 	t.mu.RUnlock()
 	if !r.whole || claims.Len() != r.expected.Live {
@@ -45,29 +45,29 @@ func (t *Table) Returned(w *Watcher, claims resource.HeldList) (send *Names, at 
 		return again, at, true
 	}
 	t.mu.RLock()
-	if t.store.Gen() == now.gen && s.id == now.subscription && s.count > 1 { // a client alone returns too rarely to keep it
+	if t.core.store.Gen() == now.gen && s.id == now.subscription && s.count > 1 { // a client alone returns too rarely to keep it
 		s.proof.Store(&now)
 	}
 	t.mu.RUnlock()
 	return nil, at, true
 }
 
-// settledLocked reports whether the comparison of a client's claims depends on the resources alone.
-func (t *Table) settledLocked(s *Subscription) bool {
-	return !s.private && t.errored.Len() == 0 && t.knownLocked(s) && !t.heldLocked(s) && !t.doubtsLocked(s) &&
-		(!s.key.wildcard || t.wildJudgedLocked()) && !t.behindLocked()
+// settled reports whether the comparison of a client's claims depends on the resources alone.
+func (t *core) settled(s *Subscription) bool {
+	return !s.private && t.errored.Len() == 0 && t.known(s) && !t.held(s) && !t.doubts(s) &&
+		(!s.key.wildcard || t.wildJudged()) && !t.behind()
 }
 
 // takeAll compares claims, and adds the names that must be sent again because the version has
 // changed. It returns false if a claim is not of a resource that the client should see.
 func (r *reconciling) takeAll(claims resource.HeldList) bool {
-	mu, left := &r.table.mu, 0
+	mu, left := &r.table.shell.mu, 0
 	for name, version := range claims.All() {
 		if left == 0 {
 			mu.RLock()
 			left = r.table.group.cache.step
 		}
-		all := r.takeLocked(name, version)
+		all := r.take(name, version)
 		if left--; left == 0 || !all {
 			mu.RUnlock()
 			left = 0
@@ -82,12 +82,12 @@ func (r *reconciling) takeAll(claims resource.HeldList) bool {
 	return true
 }
 
-func (r *reconciling) takeLocked(name, version []byte) bool {
+func (r *reconciling) take(name, version []byte) bool {
 	if resource.IsURNBytes(name) {
 		return false // it may have another spelling
 	}
 	e := r.table.store.GetBytes(name)
-	if e == nil || !r.hasLocked(e) {
+	if e == nil || !r.has(e) {
 		return false
 	}
 	r.matched.Live++
@@ -98,7 +98,7 @@ func (r *reconciling) takeLocked(name, version []byte) bool {
 	return true
 }
 
-// hasLocked reports whether a client of the subscription has the resource of e once it is in sync.
-func (r *reconciling) hasLocked(e *table.Entry) bool {
-	return e.Res != nil && r.sub.seesNowLocked(e) && !(r.sub.key.wildcard && e.Wild == 0)
+// has reports whether a client of the subscription has the resource of e once it is in sync.
+func (r *reconciling) has(e *table.Entry) bool {
+	return e.Res != nil && r.sub.seesNow(e) && !(r.sub.key.wildcard && e.Wild == 0)
 }

@@ -108,7 +108,7 @@ func (t *Table) shows(replace map[string]Replacement) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for name, r := range replace {
-		e := t.store.Get(name)
+		e := t.core.store.Get(name)
 		switch {
 		case e == nil || e.Res == nil:
 			if r.Resource != nil && e != nil {
@@ -127,7 +127,7 @@ func (f *Feed) Follows() {
 	changed := false
 	for _, t := range f.group.Tables() {
 		t.mu.Lock()
-		changed = t.forgetPendingLocked(f.stream) || changed
+		changed = t.core.forgetPending(f.stream) || changed
 		t.mu.Unlock()
 	}
 	if changed {
@@ -135,8 +135,8 @@ func (f *Feed) Follows() {
 	}
 }
 
-// forgetPendingLocked forgets what is pending of a stream. It reports whether anything was.
-func (t *Table) forgetPendingLocked(by int) bool {
+// forgetPending forgets what is pending of a stream. It reports whether anything was.
+func (t *core) forgetPending(by int) bool {
 	stream := &t.streams[by]
 	g := stream.gate
 	if g == nil || g.Len() == 0 {

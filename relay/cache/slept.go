@@ -59,7 +59,7 @@ func (c *Cache) wakeAll() {
 	for _, g := range append(c.Groups(), c.privateGroups()...) {
 		for _, t := range g.Tables() {
 			t.mu.RLock()
-			for _, s := range t.subs {
+			for _, s := range t.core.subs {
 				woken[s] = struct{}{}
 			}
 			t.mu.RUnlock()
@@ -110,12 +110,12 @@ func (g *Group) sleptLocked(began time.Time) (again uint64) {
 	hold, now := g.cache.cfg.Hold, time.Now()
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		for i := range t.streams {
-			stream := &t.streams[i]
-			if known := t.store.Gen() > 0 || t.demand.Stream(i).HasAnswered(); !known || t.demand.Stream(i).Wanted() == 0 {
+		for i := range t.core.streams {
+			stream := &t.core.streams[i]
+			if known := t.core.store.Gen() > 0 || t.core.demand.Stream(i).HasAnswered(); !known || t.core.demand.Stream(i).Wanted() == 0 {
 				continue
 			}
-			t.effectLocked(i, stream.confidence.Woke(began, now), nil)
+			t.core.effect(i, stream.confidence.Woke(began, now), nil)
 			if g.asksOrigin(i) {
 				stream.claims++
 				again |= 1 << i
@@ -148,7 +148,7 @@ func (g *Group) unheardSinceSleep(stream int) bool {
 	return slices.ContainsFunc(g.Tables(), func(t *Table) bool {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
-		c := &t.streams[stream].confidence
+		c := &t.core.streams[stream].confidence
 		return c.Basis == confidence.Slept && c.Is(confidence.Older, now)
 	})
 }
@@ -161,10 +161,10 @@ func (c *Cache) confirmAwake(woke time.Time) {
 	for _, g := range append(c.Groups(), c.privateGroups()...) {
 		for _, t := range g.Tables() {
 			t.mu.Lock()
-			for i := range t.streams {
+			for i := range t.core.streams {
 				if g.upSince(i, woke) {
-					asOf := t.streamAsOfLocked(i, time.Now())
-					t.effectLocked(i, t.streams[i].confidence.StayedUp(asOf), woken)
+					asOf := t.core.streamAsOf(i, time.Now())
+					t.core.effect(i, t.core.streams[i].confidence.StayedUp(asOf), woken)
 				}
 			}
 			t.mu.Unlock()

@@ -78,22 +78,22 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.staleLocked() && !restored {
+	if t.core.stale() && !restored {
 		return k, false
 	}
-	edition := t.tableDigestLocked()
+	edition := t.core.tableDigest()
 	if restored { // other nodes treat content that is behind as older, whatever its time is
-		edition.Behind = t.outdatedLocked()
+		edition.Behind = t.core.outdated()
 	}
-	asOf := t.asOfLocked(time.Now())
-	if at := t.tierHead.Replaced(); edition.Behind && !at.IsZero() && at.Before(asOf) {
+	asOf := t.core.asOf(time.Now())
+	if at := t.core.tierHead.Replaced(); edition.Behind && !at.IsZero() && at.Before(asOf) {
 		asOf = at // from then on there was other content, whatever this node received
 	}
-	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.demand.WildcardAnswered(), Streams: make([]SnapshotStream, len(t.streams)), Resources: make([]SnapshotResource, 0, t.store.Live()), AsOf: asOf}
-	answered, seen := false, make([]resource.Digest, len(t.streams))
-	for i := range t.streams {
-		stream := &t.streams[i]
-		answered = answered || t.demand.Stream(i).HasAnswered() || stream.confidence.FromLastGood()
+	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.core.demand.WildcardAnswered(), Streams: make([]SnapshotStream, len(t.core.streams)), Resources: make([]SnapshotResource, 0, t.core.store.Live()), AsOf: asOf}
+	answered, seen := false, make([]resource.Digest, len(t.core.streams))
+	for i := range t.core.streams {
+		stream := &t.core.streams[i]
+		answered = answered || t.core.demand.Stream(i).HasAnswered() || stream.confidence.FromLastGood()
 		if stream.guard.Len() > 0 {
 			k.HeldBack = true
 			if asOf := stream.guard.Evidence().AsOf; k.HeldAsOf.IsZero() || asOf.Before(k.HeldAsOf) {
@@ -105,11 +105,11 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		}
 		k.Streams[i] = SnapshotStream{OriginStream: t.group.cache.cfg.Streams[i], Server: t.group.serverOf(i), Version: stream.version, Source: stream.source}
 	}
-	for _, e := range t.store.Entries() {
+	for _, e := range t.core.store.Entries() {
 		if e.Res == nil {
 			continue
 		}
-		r := SnapshotResource{Resource: e.Res, Errored: t.errored.Has(e.Name), ErroredSince: t.errored.Since(e.Name)}
+		r := SnapshotResource{Resource: e.Res, Errored: t.core.errored.Has(e.Name), ErroredSince: t.core.errored.Since(e.Name)}
 		for _, h := range e.Copies() {
 			r.Streams |= 1 << h.Stream
 			seen[h.Stream] = seen[h.Stream].Add(e.Res.Member())
@@ -120,36 +120,36 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		k.Resources = append(k.Resources, r)
 	}
 	for i := range k.Streams {
-		if seen[i] != t.store.Sum(i).Digest {
+		if seen[i] != t.core.store.Sum(i).Digest {
 			k.Streams[i].Version = "" // another stream's copy is newer
 		}
 	}
 	if restored {
-		k.Absent, k.Unjudged = t.absentLocked(), t.unjudgedLocked()
-		head, _ := t.tierHead.Head()
+		k.Absent, k.Unjudged = t.core.absent(), t.core.unjudged()
+		head, _ := t.core.tierHead.Head()
 		k.HeadDigest = head.Digest
 	}
-	for name := range t.store.Globs() {
-		if w := t.demand.Get(name); w != nil && !t.demand.Open(w, name) {
+	for name := range t.core.store.Globs() {
+		if w := t.core.demand.Get(name); w != nil && !t.core.demand.Open(w, name) {
 			k.Globs = append(k.Globs, name)
 		}
 	}
-	if t.pendingRestore != nil {
-		t.pendingRestore.addTo(&k, t)
+	if t.core.pendingRestore != nil {
+		t.core.pendingRestore.addTo(&k, t)
 	}
 	return k, answered && (k.Wildcard || len(k.Resources)+len(k.Globs)+len(k.Absent) > 0)
 }
 
-// absentLocked returns the names that clients ask for and that are known not to exist. Another node may have
+// absent returns the names that clients ask for and that are known not to exist. Another node may have
 // children of what is held back here, and keeps them.
-func (t *Table) absentLocked() (names []string) {
+func (t *core) absent() (names []string) {
 	kept := children{table: t}
 	for name, w := range t.demand.All() {
 		e := t.store.Get(name)
-		if e == nil || e.Res != nil || e.Denied || w.Stream() == Nobody || resource.IsGlob(name) || t.store.Exists(name) || t.isAssumedLocked(name) {
+		if e == nil || e.Res != nil || e.Denied || w.Stream() == Nobody || resource.IsGlob(name) || t.store.Exists(name) || t.isAssumed(name) {
 			continue
 		}
-		if about, failed := t.failureLocked(name); (!failed || about.Code == resource.CodeNotFound) && !kept.mayHaveLocked(name) {
+		if about, failed := t.failure(name); (!failed || about.Code == resource.CodeNotFound) && !kept.mayHave(name) {
 			names = append(names, name)
 		}
 	}

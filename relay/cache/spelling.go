@@ -29,28 +29,28 @@ func canonicalNames(names []string) (canonical []string, spelled map[string]stri
 // KeysOf returns the set of the canonical forms of names.
 func KeysOf(names []string) *Names { return NewNames(slices.Clone(resource.CanonicalNames(names))) }
 
-// askedAsLocked is the spelling in which a control plane is asked for a name, if it is.
-func (t *Table) askedAsLocked(name string) string {
+// askedAs is the spelling in which a control plane is asked for a name, if it is.
+func (t *core) askedAs(name string) string {
 	if w := t.demand.Get(name); w != nil {
 		return w.Name(name)
 	}
 	return name
 }
 
-// calledLocked is the spelling of a name for clients: that of the control plane if it ever sent
+// called is the spelling of a name for clients: that of the control plane if it ever sent
 // one, otherwise that in which it was asked for.
-func (t *Table) calledLocked(name string) string {
+func (t *core) called(name string) string {
 	if e := t.store.Get(name); e != nil && e.Spelled() != "" {
 		return e.Spelled()
 	}
-	return t.askedAsLocked(name)
+	return t.askedAs(name)
 }
 
-// calledAllLocked is calledLocked for a list, in place.
-func (t *Table) calledAllLocked(names []string) {
+// calledAll is called for a list, in place.
+func (t *core) calledAll(names []string) {
 	for i, n := range names {
 		if resource.IsURN(n) {
-			names[i] = t.calledLocked(n)
+			names[i] = t.called(n)
 		}
 	}
 }

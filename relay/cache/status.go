@@ -64,15 +64,15 @@ const (
 	maxMessage  = 1 << 10
 )
 
-// rejectLocked records the copies that a stream delivered in u and that could not be used, and that
+// reject records the copies that a stream delivered in u and that could not be used, and that
 // those of other names could.
-func (t *Table) rejectLocked(by int, u Update) {
+func (t *core) reject(by int, u Update) {
 	if len(t.rejected) > 0 {
-		t.forgiveLocked(by, u)
+		t.forgive(by, u)
 	}
 	for i, inv := range u.Rejected {
 		name := resource.Canonical(inv.Name)
-		if !t.coveredLocked(by, name, nil) || !t.oneOriginLocked(t.streamOf(name), by) || !t.hasRoomForProblemLocked(name) {
+		if !t.covered(by, name, nil) || !t.oneOrigin(t.streamOf(name), by) || !t.hasRoomForProblem(name) {
 			continue
 		}
 		if t.rejected == nil {
@@ -91,17 +91,17 @@ func problemsOf(rejected []resource.Invalid) (messages []string) {
 	return messages
 }
 
-// hasRoomForProblemLocked reports whether one more may be recorded.
-func (t *Table) hasRoomForProblemLocked(name string) bool {
+// hasRoomForProblem reports whether one more may be recorded.
+func (t *core) hasRoomForProblem(name string) bool {
 	if len(t.rejected) < maxProblems || t.store.Get(name) != nil || t.demand.Get(name) != nil {
 		return true
 	}
-	maps.DeleteFunc(t.rejected, func(n string, p *Problem) bool { return !t.coveredLocked(p.stream, n, nil) })
+	maps.DeleteFunc(t.rejected, func(n string, p *Problem) bool { return !t.covered(p.stream, n, nil) })
 	return len(t.rejected) < maxProblems
 }
 
-// forgiveLocked forgets the rejected copies of names for which u has something newer.
-func (t *Table) forgiveLocked(by int, u Update) {
+// forgive forgets the rejected copies of names for which u has something newer.
+func (t *core) forgive(by int, u Update) {
 	if u.Full { // what is still bad is in u
 		maps.DeleteFunc(t.rejected, func(_ string, p *Problem) bool { return p.stream == by })
 		return
@@ -121,20 +121,20 @@ func (t *Table) forgiveLocked(by int, u Update) {
 // their number. A name that changes meanwhile may be missing.
 func (t *Table) NameInfos() []NameInfo {
 	t.mu.RLock()
-	size := t.store.Live() + t.demand.Len()
+	size := t.core.store.Live() + t.core.demand.Len()
 	t.mu.RUnlock()
 	out := make([]NameInfo, 0, size)
-	for _, e := range t.entriesInSteps(t.mu.reading()) {
+	for _, e := range t.core.entriesInSteps(t.mu.reading()) {
 		if e.Res != nil {
-			out = append(out, t.describeLocked(e))
+			out = append(out, t.core.describe(e))
 		}
 	}
 	waiting := make(map[int][]int) // by stream, the indices in out of unanswered names
 	ask := func(name string, w *interest, known bool) {
-		i := NameInfo{Name: t.calledLocked(name)}
-		if e := t.store.Get(name); e != nil {
-			i = t.describeLocked(e)
-		} else if t.troubleLocked(name, &i); i.Problem != nil || i.Standing == Failed {
+		i := NameInfo{Name: t.core.called(name)}
+		if e := t.core.store.Get(name); e != nil {
+			i = t.core.describe(e)
+		} else if t.core.trouble(name, &i); i.Problem != nil || i.Standing == Failed {
 			// there is nothing more to report
 		} else if known || w.Stream() == Nobody {
 			i.Standing = Absent
@@ -143,17 +143,17 @@ func (t *Table) NameInfos() []NameInfo {
 		}
 		out = append(out, i)
 	}
-	for name, w := range t.interestsInSteps(t.mu.reading()) {
-		if !t.store.Exists(name) && t.store.Uncacheable()[name] == "" { // those appear where they are asked for (K17)
-			ask(name, w, t.isGlobLocked(name) && !t.demand.Open(w, name))
+	for name, w := range t.core.interestsInSteps(t.mu.reading()) {
+		if !t.core.store.Exists(name) && t.core.store.Uncacheable()[name] == "" { // those appear where they are asked for (K17)
+			ask(name, w, t.core.isGlob(name) && !t.core.demand.Open(w, name))
 		}
 	}
 	t.mu.RLock()
-	if t.demand.Wildcard().Demanded() && !t.demand.WildcardAnswered() {
-		ask(everything, t.demand.Wildcard(), false)
+	if t.core.demand.Wildcard().Demanded() && !t.core.demand.WildcardAnswered() {
+		ask(everything, t.core.demand.Wildcard(), false)
 	}
-	for name, p := range t.rejected {
-		if t.store.Get(name) == nil && t.demand.Get(name) == nil && t.coveredLocked(p.stream, name, nil) {
+	for name, p := range t.core.rejected {
+		if t.core.store.Get(name) == nil && t.core.demand.Get(name) == nil && t.core.covered(p.stream, name, nil) {
 			out = append(out, NameInfo{Name: name, Standing: Rejected, Problem: p})
 		}
 	}
@@ -175,9 +175,9 @@ func (t *Table) NameInfos() []NameInfo {
 	return slices.CompactFunc(out, func(a, b NameInfo) bool { return a.Name == b.Name })
 }
 
-// describeLocked describes a name of which something is known.
-func (t *Table) describeLocked(e *table.Entry) NameInfo {
-	i := NameInfo{Name: t.calledLocked(e.Name), Standing: Absent, Changed: time.UnixMilli(e.Changed)}
+// describe describes a name of which something is known.
+func (t *core) describe(e *table.Entry) NameInfo {
+	i := NameInfo{Name: t.called(e.Name), Standing: Absent, Changed: time.UnixMilli(e.Changed)}
 	if e.Res != nil {
 		i.Name, i.Standing, i.Resource, i.Version = e.Res.Name, Accepted, e.Res, e.Version
 		stream := &t.streams[e.Stream]
@@ -191,17 +191,17 @@ func (t *Table) describeLocked(e *table.Entry) NameInfo {
 			i.Version = stream.version
 		}
 	}
-	t.troubleLocked(e.Name, &i)
+	t.trouble(e.Name, &i)
 	return i
 }
 
-// troubleLocked records what went wrong with a name, if anything did.
-func (t *Table) troubleLocked(name string, i *NameInfo) {
+// trouble records what went wrong with a name, if anything did.
+func (t *core) trouble(name string, i *NameInfo) {
 	if p := t.rejected[name]; p != nil {
 		i.Standing, i.Problem = Rejected, p
 		return
 	}
-	if a, failed := t.failureLocked(name); failed {
+	if a, failed := t.failure(name); failed {
 		i.Standing, i.failure = Failed, a
 	}
 }
@@ -231,18 +231,18 @@ func (s *Subscription) Sights(v *View) []Sight {
 	t.mu.RLock()
 	wildcard, size := s.key.wildcard, len(s.names)
 	if wildcard {
-		size += t.store.Live()
+		size += t.core.store.Live()
 	}
 	t.mu.RUnlock()
 	out := make([]Sight, 0, size)
 	see := func(e *table.Entry) {
-		if there, gen := s.seesLocked(e); there {
+		if there, gen := s.sees(e); there {
 			out = append(out, Sight{e.Res.Name, gen, e.Res, changedAt(e)})
 		}
 	}
 	stored := v.without(see)
 	if wildcard {
-		for _, e := range t.entriesInSteps(t.mu.reading()) {
+		for _, e := range t.core.entriesInSteps(t.mu.reading()) {
 			stored(e)
 		}
 	}
@@ -255,15 +255,15 @@ func (s *Subscription) Sights(v *View) []Sight {
 		t.mu.RUnlock()
 	}
 	for name := range inSteps(t, t.mu.reading(), &s.names) {
-		exists := t.store.Exists(name)
+		exists := t.core.store.Exists(name)
 		if e := v.get(name); e != nil {
 			exists = e.Res != nil
 		}
 		if exists {
 			continue
 		}
-		sight := Sight{Name: t.calledLocked(name)}
-		if e := t.entryLocked(v, name); e != nil {
+		sight := Sight{Name: t.core.called(name)}
+		if e := t.core.entry(v, name); e != nil {
 			sight.Gen, sight.Changed = e.Named, changedAt(e)
 		}
 		out = append(out, sight)

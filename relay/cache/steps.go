@@ -76,7 +76,7 @@ func inSteps[V any](t *Table, lock sync.Locker, m *map[string]V) iter.Seq2[strin
 }
 
 // entriesInSteps is inSteps for the entries of t.
-func (t *Table) entriesInSteps(lock sync.Locker) iter.Seq2[string, *table.Entry] {
+func (t *core) entriesInSteps(lock sync.Locker) iter.Seq2[string, *table.Entry] {
 	return func(use func(string, *table.Entry) bool) {
 		lock.Lock()
 		defer lock.Unlock()
@@ -85,7 +85,7 @@ func (t *Table) entriesInSteps(lock sync.Locker) iter.Seq2[string, *table.Entry]
 }
 
 // interestsInSteps is inSteps for the interests in names of t.
-func (t *Table) interestsInSteps(lock sync.Locker) iter.Seq2[string, *interest] {
+func (t *core) interestsInSteps(lock sync.Locker) iter.Seq2[string, *interest] {
 	return func(use func(string, *interest) bool) {
 		lock.Lock()
 		defer lock.Unlock()
@@ -95,7 +95,7 @@ func (t *Table) interestsInSteps(lock sync.Locker) iter.Seq2[string, *interest] 
 
 // inPauses calls f under a lock, which must not be held before. f gets how many elements a step has,
 // and what to call after each: it releases the lock for a moment.
-func (t *Table) inPauses(lock sync.Locker, f func(step int, pause func())) {
+func (t *core) inPauses(lock sync.Locker, f func(step int, pause func())) {
 	lock.Lock()
 	defer lock.Unlock()
 	f(t.group.cache.step, func() { yield(lock) })
@@ -110,15 +110,15 @@ func yield(lock sync.Locker) {
 // shrink frees the room of what has been removed from the maps of t. t.mu must not be held.
 func (t *Table) shrink() {
 	t.mu.Lock()
-	is := t.shrinking
-	t.shrinking = true
+	is := t.core.shrinking
+	t.core.shrinking = true
 	t.mu.Unlock()
 	if is {
 		return
 	}
-	t.inPauses(&t.mu, t.demand.Fit)
-	t.inPauses(&t.mu, func(step int, pause func()) {
-		t.store.Fit(step, pause)
-		t.shrinking = false
+	t.core.inPauses(&t.mu, t.core.demand.Fit)
+	t.core.inPauses(&t.mu, func(step int, pause func()) {
+		t.core.store.Fit(step, pause)
+		t.core.shrinking = false
 	})
 }

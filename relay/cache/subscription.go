@@ -21,7 +21,7 @@ type Subscription struct {
 	id        uint64 // new for each content: identifies bodies built for it
 	names     map[string]struct{}
 	globs     int             // how many of the names are globs
-	open      string          // the newest name that a stream had not answered; see streamKnownLocked
+	open      string          // the newest name that a stream had not answered; see streamKnown
 	waits     []wait          // for answers; one for each stream that still has to answer
 	gen       uint64          // newest generation that it may see; never too small
 	noted     uint64          // newest note that it may see, except for heartbeats; never too small
@@ -126,9 +126,8 @@ func (k *subKey) drop(s *seeds, name string) {
 	k.bytes -= len(name)
 }
 
-// placeLocked positions s, whose content is new, at the present state of the table. t.mu must be
-// held.
-func (t *Table) placeLocked(s *Subscription) {
+// place positions s, whose content is new, at the present state of the table.
+func (t *core) place(s *Subscription) {
 	s.gen, s.updates = t.store.Gen(), t.updates.Fresh()
 	if r := t.notes.Newest(); r != nil {
 		s.noted = r.Note()
@@ -138,11 +137,11 @@ func (t *Table) placeLocked(s *Subscription) {
 	}
 }
 
-// recountLocked computes what s sees by name. It must be called with t.mu held.
-func (t *Table) recountLocked(s *Subscription) {
+// recount computes what s sees by name.
+func (t *core) recount(s *Subscription) {
 	s.live, s.digest, s.members = 0, resource.Digest{}, seenMembers{}
-	t.eachNamedLocked(s, func(e *table.Entry) {
-		if e.Res != nil && s.namesLocked(e) {
+	t.eachNamed(s, func(e *table.Entry) {
+		if e.Res != nil && s.asksFor(e) {
 			s.recount(e.Share(), e.Res.Member())
 		}
 	})
@@ -168,14 +167,14 @@ func (s *Subscription) uncount(sh table.Share, d resource.Digest) {
 	}
 }
 
-// seesLocked returns what s sees of e, by name, alias (B38) or glob (G6), or as a member of the
+// sees returns what s sees of e, by name, alias (B38) or glob (G6), or as a member of the
 // wildcard set (D11): whether there is a resource, and the generation of the last change; 0 if s
 // never saw e.
-func (s *Subscription) seesLocked(e *table.Entry) (there bool, gen uint64) {
+func (s *Subscription) sees(e *table.Entry) (there bool, gen uint64) {
 	switch {
 	case s.key.wildcard && e.Member && e.Wild == e.Named:
 		return true, e.Wild // the same either way
-	case s.namesLocked(e):
+	case s.asksFor(e):
 		return e.Res != nil, e.Named
 	case s.key.wildcard:
 		return e.Member, e.Wild
@@ -183,18 +182,18 @@ func (s *Subscription) seesLocked(e *table.Entry) (there bool, gen uint64) {
 	return false, 0
 }
 
-// namesLocked reports whether s asks for e by name, alias or glob.
-func (s *Subscription) namesLocked(e *table.Entry) bool {
+// asksFor reports whether s asks for e by name, alias or glob.
+func (s *Subscription) asksFor(e *table.Entry) bool {
 	if s.globs > 0 && e.Glob() != nil {
 		if _, ok := s.names[e.Glob().Name]; ok {
 			return true
 		}
 	}
-	return s.meansLocked(e)
+	return s.means(e)
 }
 
-// meansLocked reports whether s asks for exactly e, by name or alias.
-func (s *Subscription) meansLocked(e *table.Entry) bool {
+// means reports whether s asks for exactly e, by name or alias.
+func (s *Subscription) means(e *table.Entry) bool {
 	if _, ok := s.names[e.Name]; ok {
 		return true
 	}
@@ -208,8 +207,8 @@ func (s *Subscription) meansLocked(e *table.Entry) bool {
 	return false
 }
 
-// sawLocked reports whether s asks for e by a former alias.
-func (s *Subscription) sawLocked(e *table.Entry) bool {
+// saw reports whether s asks for e by a former alias.
+func (s *Subscription) saw(e *table.Entry) bool {
 	for _, a := range e.Former() {
 		if _, ok := s.names[a]; ok {
 			return true
@@ -218,8 +217,8 @@ func (s *Subscription) sawLocked(e *table.Entry) bool {
 	return false
 }
 
-// missesLocked reports whether s asks by name for the tombstone e and no alias replaces it, or used
+// misses reports whether s asks by name for the tombstone e and no alias replaces it, or used
 // to see it by an alias.
-func (t *Table) missesLocked(s *Subscription, e *table.Entry) bool {
-	return e.Res == nil && (s.sawLocked(e) || s.meansLocked(e) && !t.store.Exists(e.Name))
+func (t *core) misses(s *Subscription, e *table.Entry) bool {
+	return e.Res == nil && (s.saw(e) || s.means(e) && !t.store.Exists(e.Name))
 }

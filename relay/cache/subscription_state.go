@@ -100,24 +100,24 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 		return SubscriptionState{}
 	}
 	h := SubscriptionState{
-		Subscription: s.id, Sole: s.count == 1, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: t.wildcardStateLocked(s),
-		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.store.Deadline(), Held: t.heldLocked(s) || t.group.cache.asleep(),
+		Subscription: s.id, Sole: s.count == 1, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: t.core.wildcardState(s),
+		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.core.store.Deadline(), Held: t.core.held(s) || t.group.cache.asleep(),
 	}
-	for i := range t.streams {
-		if at := t.streams[i].confidence.Since(); at.After(h.Unsettled) {
+	for i := range t.core.streams {
+		if at := t.core.streams[i].confidence.Since(); at.After(h.Unsettled) {
 			h.Unsettled = at
 		}
 	}
-	h.resent = t.errored.Resent()
-	h.Behind = t.lagLocked(time.Now())
-	if t.knownLocked(s) {
+	h.resent = t.core.errored.Resent()
+	h.Behind = t.core.lag(time.Now())
+	if t.core.known(s) {
 		h.Answer = Answered
 	}
 	if h.Answer == Answered && !s.private {
 		t.mu.RUnlock()
 		return h
 	}
-	private, streams := s.private, t.waitsForLocked(s)
+	private, streams := s.private, t.core.waitsFor(s)
 	t.mu.RUnlock()
 	if h.Answer == Awaited && t.group.unreachable(streams) {
 		h.Answer = OutOfReach
@@ -126,7 +126,7 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 	return h
 }
 
-func (t *Table) wildcardStateLocked(s *Subscription) WildcardState {
+func (t *core) wildcardState(s *Subscription) WildcardState {
 	switch {
 	case !s.key.wildcard:
 		return NoWildcard
@@ -144,17 +144,17 @@ func (t *Table) wildcardStateLocked(s *Subscription) WildcardState {
 func (t *Table) Gone(w *Watcher, v *View, claims []resource.Held) (gone *Names, rest, silent []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
-	known := s != nil && t.knownLocked(s)
+	known := s != nil && t.core.known(s)
 	t.mu.RUnlock()
 	if s == nil {
 		return nil, nil, nil
 	}
 	var names []string
-	kept := children{table: t}
+	kept := children{table: &t.core}
 	for some := range slices.Chunk(claims, t.group.cache.step) {
 		t.mu.RLock()
 		for _, c := range some {
-			switch t.judgeLocked(s, v, known, c.Name, &kept) {
+			switch t.core.judge(s, v, known, c.Name, &kept) {
 			case claimGone:
 				names = append(names, strings.Clone(c.Name)) // see ownTexts
 			case claimOpen:
@@ -178,30 +178,30 @@ const (
 	claimSilent // it stands, and nothing is known of its name
 )
 
-// judgeLocked returns what is known of a name that a client with s claims. known says that the
+// judge returns what is known of a name that a client with s claims. known says that the
 // control planes have answered for all that s asks for, and kept what parents that are held back
 // refer to.
-func (t *Table) judgeLocked(s *Subscription, v *View, known bool, name string, kept *children) claimState {
-	e := t.entryLocked(v, name)
+func (t *core) judge(s *Subscription, v *View, known bool, name string, kept *children) claimState {
+	e := t.entry(v, name)
 	_, named := s.names[name]
-	covered := t.coversLocked(s, name)
+	covered := t.covers(s, name)
 	switch {
-	case e != nil && s.seesNowLocked(e): // sent as a change
+	case e != nil && s.seesNow(e): // sent as a change
 	case v.replaces(name):
 		return claimGone
-	case t.doubtsNameLocked(s, name):
+	case t.doubtsName(s, name):
 		return claimOpen
-	case kept.mayHaveLocked(name):
+	case kept.mayHave(name):
 		t.leaveOpen()
 		return claimOpen
-	case e != nil && s.namesLocked(e):
+	case e != nil && s.asksFor(e):
 		return claimGone
-	case !known && named, t.opensLocked(s, name):
+	case !known && named, t.opens(s, name):
 		return claimOpen
 	case !s.key.wildcard && !covered && named && e == nil: // no answer says that it was removed (C11)
 		return claimSilent
 	case !s.key.wildcard && !covered:
-	case !covered && !t.judgedLocked(name):
+	case !covered && !t.judged(name):
 		return claimOpen
 	case e == nil || !e.Member:
 		return claimGone
@@ -209,11 +209,11 @@ func (t *Table) judgeLocked(s *Subscription, v *View, known bool, name string, k
 	return claimStands
 }
 
-// doubtsLocked reports whether what s sees may be older than what a returning client has: it was
+// doubts reports whether what s sees may be older than what a returning client has: it was
 // restored, or the key was idle or another node's, and a stream of s has not answered since.
 // Nothing counts as removed because of it (K14).
-func (t *Table) doubtsLocked(s *Subscription) bool {
-	for _, stream := range t.streamsOfLocked(s) {
+func (t *core) doubts(s *Subscription) bool {
+	for _, stream := range t.streamsOf(s) {
 		if stream.confidence.Unconfirmed() {
 			return true
 		}
@@ -221,23 +221,23 @@ func (t *Table) doubtsLocked(s *Subscription) bool {
 	return false
 }
 
-// doubtsNameLocked is doubtsLocked for one canonical name. The control plane's silence about it is
+// doubtsName is doubts for one canonical name. The control plane's silence about it is
 // an answer, too, and may be the only one: a delta server without any of the requested resources
 // need not answer.
-func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
-	if t.isAssumedLocked(name) {
+func (t *core) doubtsName(s *Subscription, name string) bool {
+	if t.isAssumed(name) {
 		return true
 	}
 	if w := t.demand.Get(name); w != nil && w.Stream() != Nobody && !s.key.wildcard && t.streams[w.Stream()].names.IsSilent(name) {
 		return false
 	}
-	return t.doubtsLocked(s)
+	return t.doubts(s)
 }
 
-// noteAbsentLocked records names that a stream's control plane did not answer for, and wakes
+// noteAbsent records names that a stream's control plane did not answer for, and wakes
 // clients that may claim to have them. That is needed even if the names were absent before, because
 // nothing else would wake them.
-func (t *Table) noteAbsentLocked(by int, names []string) {
+func (t *core) noteAbsent(by int, names []string) {
 	stream := &t.streams[by]
 	if len(names) == 0 || !stream.confidence.Unconfirmed() {
 		return
@@ -250,14 +250,14 @@ func (t *Table) noteAbsentLocked(by int, names []string) {
 	}
 }
 
-// seesNowLocked reports whether s sees a resource in e.
-func (s *Subscription) seesNowLocked(e *table.Entry) bool {
-	there, _ := s.seesLocked(e)
+// seesNow reports whether s sees a resource in e.
+func (s *Subscription) seesNow(e *table.Entry) bool {
+	there, _ := s.sees(e)
 	return there
 }
 
-// coversLocked reports whether s asks for the glob that covers the canonical name.
-func (t *Table) coversLocked(s *Subscription, name string) bool {
+// covers reports whether s asks for the glob that covers the canonical name.
+func (t *core) covers(s *Subscription, name string) bool {
 	if s.globs == 0 {
 		return false
 	}
@@ -265,10 +265,10 @@ func (t *Table) coversLocked(s *Subscription, name string) bool {
 	return ok
 }
 
-// opensLocked is coversLocked while that glob waits for an answer, and s has no wildcard of the
+// opens is covers while that glob waits for an answer, and s has no wildcard of the
 // same stream that was answered.
-func (t *Table) opensLocked(s *Subscription, name string) bool {
-	if !t.coversLocked(s, name) {
+func (t *core) opens(s *Subscription, name string) bool {
+	if !t.covers(s, name) {
 		return false
 	}
 	g := resource.GlobOf(name)
@@ -280,5 +280,5 @@ func (t *Table) opensLocked(s *Subscription, name string) bool {
 func (t *Table) Reaches(gen uint64) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return gen <= t.store.Gen()
+	return gen <= t.core.store.Gen()
 }

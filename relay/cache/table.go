@@ -14,19 +14,35 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// Table holds all resources of one type for one key. Its generation number grows with each change.
+// Table holds all resources of one type for one key. Its generation number grows with each change. All
+// methods are safe for concurrent use: a Table is the lock around a core.
 type Table struct {
-	// Fixed after construction.
+	fixed
+
+	yielding lockorder.Mutex[lockorder.Yielding] // serializes yield; taken before mu
+
+	mu   rwMutex
+	core core // guarded by mu
+}
+
+// fixed is what a table has since its construction. It needs no lock.
+type fixed struct {
 	Type  *resource.Type
 	group *Group
 	seeds seeds
 	// shares says that the memory of equal resources of other keys may be used.
 	shares bool
+}
 
-	yielding lockorder.Mutex[lockorder.Yielding] // serializes yield; taken before mu
+// core is all that changes of a [Table]: the content, the interest of clients, and what the control
+// planes were asked and have answered. Its methods take no lock of the table: the lock must be held,
+// for writing where they change anything. Only some look at other tables, or at the group, whose locks
+// may be taken with it held (see package lockorder).
+type core struct {
+	fixed
+	shell *Table // for the functions of timers, which take the lock
 
-	mu rwMutex
-	// Guarded by mu: the content from the control plane.
+	// The content from the control plane.
 	store   table.Store
 	notes   notes.Notes   // see resource_error.go
 	errored notes.Errored // see errored.go
@@ -41,40 +57,40 @@ type Table struct {
 	rejected map[string]*Problem
 	noted    *notedChanges // of an observed key; nil: it is not observed
 
-	updates recent.Updates[*trace.Update] // guarded by mu
+	updates recent.Updates[*trace.Update]
 
 	pastBytes atomic.Int64 // of the previous contents; see contentStore
 
-	// Guarded by mu: what clients are sent without a change of a resource; see resource_error.go.
+	// The notices that clients are sent without a change of a resource; see resource_error.go.
 	ttlTimer *time.Timer      // fires at the first deadline
-	holding  *time.Timer      // see settleRestoredLocked
-	holds    bool             // see takeHoldsLocked
+	holding  *time.Timer      // see settleRestored
+	holds    bool             // see takeHolds
 	lost     map[string]*lost // what was removed shortly before; nil: nothing; see children.go
-	leftOpen atomic.Bool      // see leaveOpen
+	leftOpen atomic.Bool      // see leaveOpen; needs no lock
 
-	// Guarded by mu: the interest of clients.
+	// The interest of clients.
 	subs      map[subKey]*Subscription
 	demand    demand.Demand[*Subscription]
 	leaving   bool // see dropMembers
 	leftAsked bool // with leaving: the control plane had been asked for the wildcard
 	expired   int  // names whose linger time ended since the last tidy
-	// retired holds subscriptions without clients. Their names are released in steps, once mu is
-	// unlocked.
+	// retired holds subscriptions without clients. Their names are released in steps, once the lock is
+	// released.
 	retired []*Subscription
 	// reserved is how many bytes the edits in steps will still add to the names of each stream; nil
 	// until there is such an edit.
 	reserved []int
 
-	shrinking bool // guarded by mu; see shrink
+	shrinking bool // see shrink
 
-	// Guarded by mu: what the control planes were asked, and have answered.
+	// The state of the upstream streams, for the type.
 	streams []typeStreamState
 	waiting map[*Subscription]struct{} // wait for an answer
 	woken   map[*Subscription]struct{} // by the update that is being applied
-	nearing *NamesNear                 // to be reported once mu is unlocked
+	nearing *NamesNear                 // to be reported once the lock is released
 
-	// Guarded by mu: the comparison with the tier head, and the last known good that may still be
-	// restored, usually nil.
+	// The comparison with the tier head, and the last known good that may still be restored, usually
+	// nil.
 	tierHead       headState
 	pendingRestore *pendingRestore
 }
@@ -88,58 +104,61 @@ type Stats struct {
 const everything = "*"
 
 func newTable(g *Group, t *resource.Type) *Table {
-	n := len(g.cache.cfg.Streams)
-	made := &Table{
-		Type: t, group: g, seeds: newSeeds(),
-		shares: !g.private && !resource.HoldsSecrets(t.URL),
-		notes:  notes.New(), errored: notes.NewErrored(),
-		subs:    make(map[subKey]*Subscription),
-		streams: make([]typeStreamState, n),
-		waiting: make(map[*Subscription]struct{}),
-		woken:   make(map[*Subscription]struct{}),
-	}
-	made.keeps = made.keepsContents()
-	made.demand = made.newDemand()
-	made.store = table.New(t, n, func(name string) bool { return made.demand.Get(name) != nil })
+	made := &Table{fixed: fixed{Type: t, group: g, seeds: newSeeds(), shares: !g.private && !resource.HoldsSecrets(t.URL)}}
+	made.core.build(made)
 	made.mu.Within(lockPlace(t.URL))
-	if g.cache.cfg.HeadWait > 0 && !g.private {
-		made.tierHead.Comparison = &tierhead.Comparison{}
-	}
 	return made
+}
+
+// build makes the empty core of a table.
+func (t *core) build(of *Table) {
+	g, n := of.group, len(of.group.cache.cfg.Streams)
+	t.fixed, t.shell = of.fixed, of
+	t.notes, t.errored = notes.New(), notes.NewErrored()
+	t.subs = make(map[subKey]*Subscription)
+	t.streams = make([]typeStreamState, n)
+	t.waiting = make(map[*Subscription]struct{})
+	t.woken = make(map[*Subscription]struct{})
+	t.keeps = t.keepsContents()
+	t.demand = t.newDemand()
+	t.store = table.New(t.Type, n, func(name string) bool { return t.demand.Get(name) != nil })
+	if g.cache.cfg.HeadWait > 0 && !g.private {
+		t.tierHead.Comparison = &tierhead.Comparison{}
+	}
 }
 
 // guard makes uses of the store and of the demand without mu panic, under the race detector.
 func (t *Table) guard() {
-	t.store.Guard(t.mu.MustHold)
-	t.demand.Guard(t.mu.MustHold)
-	t.notes.Guard(t.mu.MustHold)
-	t.errored.Guard(t.mu.MustHold)
+	t.core.store.Guard(t.mu.MustHold)
+	t.core.demand.Guard(t.mu.MustHold)
+	t.core.notes.Guard(t.mu.MustHold)
+	t.core.errored.Guard(t.mu.MustHold)
 }
 
 // nextID numbers the contents of subscriptions across all tables.
-func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
+func (t *core) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 
-// setLocked gives name a state at the newest generation, and marks the subscriptions that can see
+// set gives name a state at the newest generation, and marks the subscriptions that can see
 // the difference. first is the generation of the first change of the same update. It returns the
-// previous resource. t.mu must be held.
-func (t *Table) setLocked(name string, s table.State, first uint64, woken map[*Subscription]struct{}) (old *resource.Resource) {
+// previous resource.
+func (t *core) set(name string, s table.State, first uint64, woken map[*Subscription]struct{}) (old *resource.Resource) {
 	e, added := t.store.Open(name)
 	if w := t.demand.Get(name); added && w != nil {
 		t.demand.Close(w, name)
 	}
-	t.markLocked(e, &s, woken)
+	t.mark(e, &s, woken)
 	old = t.store.Put(e, s, first, time.Now())
-	t.noteGlobLocked(e, old, first, woken)
+	t.noteGlob(e, old, first, woken)
 	if s.Res == nil {
 		t.store.AddTombstone(e)
-		t.reapLocked()
+		t.reap()
 	}
 	return old
 }
 
-// markLocked updates the subscriptions that see the change of e to s, by name or by the wildcard,
+// mark updates the subscriptions that see the change of e to s, by name or by the wildcard,
 // and adds them to woken. The cost is proportional to the number of such subscriptions.
-func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscription]struct{}) {
+func (t *core) mark(e *table.Entry, s *table.State, woken map[*Subscription]struct{}) {
 	named, wild := e.Differs(s)
 	mark := func(s *Subscription) {
 		s.gen = t.store.Gen()
@@ -162,7 +181,7 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 		return
 	case old.Res != nil && res.Res != nil && len(old.Res.Aliases)+len(res.Res.Aliases) == 0:
 		out, in := old.Res.Member(), res.Res.Member()
-		subs := t.namedLocked(e, nil) // the same before and after
+		subs := t.named(e, nil) // the same before and after
 		for s := range subs.All() {
 			if named {
 				mark(s)
@@ -173,7 +192,7 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 		return
 	}
 	if old.Res != nil {
-		out, subs := old.Res.Member(), t.namedLocked(e, old.Res.Aliases)
+		out, subs := old.Res.Member(), t.named(e, old.Res.Aliases)
 		for s := range subs.All() {
 			if named {
 				mark(s)
@@ -182,7 +201,7 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 		}
 	}
 	if res.Res != nil {
-		in, subs := res.Res.Member(), t.namedLocked(e, res.Res.Aliases)
+		in, subs := res.Res.Member(), t.named(e, res.Res.Aliases)
 		for s := range subs.All() {
 			if named {
 				mark(s)
@@ -192,9 +211,9 @@ func (t *Table) markLocked(e *table.Entry, s *table.State, woken map[*Subscripti
 	}
 }
 
-// namedLocked returns the subscriptions that ask for e by its name, an alias or its glob, each
+// named returns the subscriptions that ask for e by its name, an alias or its glob, each
 // once.
-func (t *Table) namedLocked(e *table.Entry, aliases []string) (subs subscribers) {
+func (t *core) named(e *table.Entry, aliases []string) (subs subscribers) {
 	add := func(name string) {
 		if w := t.demand.Get(name); w != nil {
 			subs = subs.With(w.Subscribers())
@@ -210,35 +229,35 @@ func (t *Table) namedLocked(e *table.Entry, aliases []string) (subs subscribers)
 	return subs
 }
 
-// reapLocked bounds the tombstones. A client that is further behind gets [ErrTooOld] and must start
+// reap bounds the tombstones. A client that is further behind gets [ErrTooOld] and must start
 // over.
-func (t *Table) reapLocked() {
-	t.store.Reap(t.group.cache.cfg.Tombstones, t.demand.Len(), t.forgottenLocked)
+func (t *core) reap() {
+	t.store.Reap(t.group.cache.cfg.Tombstones, t.demand.Len(), t.forgotten)
 }
 
-// expireTombstoneLocked forgets a tombstone that some clients may not have been notified of.
-func (t *Table) expireTombstoneLocked(e *table.Entry) {
+// expireTombstone forgets a tombstone that some clients may not have been notified of.
+func (t *core) expireTombstone(e *table.Entry) {
 	t.store.Expire(e)
-	t.forgottenLocked(e.Name)
+	t.forgotten(e.Name)
 }
 
-// forgetEntryLocked forgets e completely and notifies no client.
-func (t *Table) forgetEntryLocked(e *table.Entry) {
-	t.emptyLocked(e)
+// forgetEntry forgets e completely and notifies no client.
+func (t *core) forgetEntry(e *table.Entry) {
+	t.empty(e)
 	t.store.Forget(e)
-	t.forgottenLocked(e.Name)
+	t.forgotten(e.Name)
 }
 
-// forgottenLocked forgets what streams know of a name that the store has forgotten: without interest
+// forgotten forgets what streams know of a name that the store has forgotten: without interest
 // it may return without a notice.
-func (t *Table) forgottenLocked(name string) {
+func (t *core) forgotten(name string) {
 	for i := range t.streams {
 		t.streams[i].names.Forget(name)
 	}
 }
 
-// emptyLocked makes e a tombstone and notifies no client.
-func (t *Table) emptyLocked(e *table.Entry) {
+// empty makes e a tombstone and notifies no client.
+func (t *core) empty(e *table.Entry) {
 	for _, h := range e.Copies() {
 		t.streams[h.Stream].guard.Release(e.Name)
 		if g := t.streams[h.Stream].gate; g != nil {
@@ -248,8 +267,8 @@ func (t *Table) emptyLocked(e *table.Entry) {
 	t.store.Empty(e)
 }
 
-// bytesLocked estimates the memory of the content and the interest.
-func (t *Table) bytesLocked() int64 {
+// bytes estimates the memory of the content and the interest.
+func (t *core) bytes() int64 {
 	n := t.store.Bytes() + t.demand.Bytes() + t.notes.Bytes() + t.errored.Bytes() + t.pastBytes.Load()
 	for i := range t.streams {
 		if g := t.streams[i].gate; g != nil {

@@ -50,18 +50,18 @@ type TableDigest struct {
 func (t *Table) Digest() TableDigest {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.tableDigestLocked()
+	return t.core.tableDigest()
 }
 
-func (t *Table) tableDigestLocked() TableDigest {
+func (t *core) tableDigest() TableDigest {
 	return TableDigest{
-		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.Digest(), Version: t.wildVersionLocked(),
-		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.behindLocked(), Ahead: t.tierHead.Standing() == tierhead.Ahead, Confirmed: t.confirmedLocked(), Known: t.givenLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
+		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.Digest(), Version: t.wildVersion(),
+		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.behind(), Ahead: t.tierHead.Standing() == tierhead.Ahead, Confirmed: t.confirmed(), Known: t.given(), Updates: t.fed.Updates, Traced: t.traced(),
 	}
 }
 
-// givenLocked is [TableDigest.Known].
-func (t *Table) givenLocked() bool {
+// given is [TableDigest.Known].
+func (t *core) given() bool {
 	wanted, answered := 0, false
 	for i := range t.streams {
 		s := t.demand.Stream(i)

@@ -18,7 +18,7 @@ type TierHead = tierhead.Head
 
 // byNameWait bounds how long a table without a wildcard counts as behind while the control plane can
 // bring what is newer: nodes then have what their own clients ask for, and a digest of something else
-// proves nothing; provenLocked covers what does.
+// proves nothing; proven covers what does.
 const byNameWait = 500 * time.Millisecond
 
 // headState is the comparison of a table with the tier head, and the clients that wait for news of it.
@@ -49,7 +49,7 @@ func (g *Group) ObserveHead(typ *resource.Type, a TierHead) {
 	}
 	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
-	t.observeHeadLocked(a, now, woken)
+	t.core.observeHead(a, now, woken)
 	t.mu.Unlock()
 	g.cache.wake(woken)
 	g.signalNeeds()
@@ -81,34 +81,34 @@ func (g *Group) adoptHeadLocked(t *Table) {
 		return
 	}
 	delete(g.tierHeads, t.Type.URL)
-	t.observeHeadLocked(a, time.Now(), nil) // no other goroutine knows the table
+	t.core.observeHead(a, time.Now(), nil) // no other goroutine knows the table
 }
 
-// observeHeadLocked takes a head that arrived at now. t.mu must be held.
-func (t *Table) observeHeadLocked(head TierHead, now time.Time, woken map[*Subscription]struct{}) {
+// observeHead takes a head that arrived at now.
+func (t *core) observeHead(head TierHead, now time.Time, woken map[*Subscription]struct{}) {
 	a := &t.tierHead
 	if a.Comparison == nil || !a.Observe(head, now) {
 		return
 	}
-	t.noteHeadTraceLocked(head, now)
+	t.noteHeadTrace(head, now)
 	a.wake(woken)
 }
 
-// recheckHeadLocked compares the present content with the head. It must be called after each change
-// of the content, with t.mu held.
-func (t *Table) recheckHeadLocked(woken map[*Subscription]struct{}) {
+// recheckHead compares the present content with the head. It must be called after each change of the
+// content.
+func (t *core) recheckHead(woken map[*Subscription]struct{}) {
 	a := &t.tierHead
 	if a.Comparison == nil || !a.Content(t.store.All(), t.demand.WildcardAnswered()) {
 		return
 	}
 	if a.headTrace.trace != "" && a.Reached() {
-		t.reachedHeadLocked(time.Now())
+		t.reachedHead(time.Now())
 	}
 	a.wake(woken)
 }
 
-// behindLocked reports whether the tier head is about content that is newer than the table's.
-func (t *Table) behindLocked() bool { return t.tierHead.Standing() == tierhead.Behind }
+// behind reports whether the tier head is about content that is newer than the table's.
+func (t *core) behind() bool { return t.tierHead.Standing() == tierhead.Behind }
 
 // behindSince returns since when the tier has newer content for clients of the wildcard; zero if it has
 // none, or since less than [Config.HeadWait]: content of that age is on its way. Without a wildcard,
@@ -116,19 +116,19 @@ func (t *Table) behindLocked() bool { return t.tierHead.Standing() == tierhead.B
 func (t *Table) behindSince(now time.Time) time.Time {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if !t.behindLocked() || !t.demand.Wildcard().Demanded() || now.Sub(t.tierHead.Since()) < t.group.cache.cfg.HeadWait {
+	if !t.core.behind() || !t.core.demand.Wildcard().Demanded() || now.Sub(t.core.tierHead.Since()) < t.group.cache.cfg.HeadWait {
 		return time.Time{}
 	}
-	return t.tierHead.Since()
+	return t.core.tierHead.Since()
 }
 
-// outdatedLocked reports whether other nodes are certain to have newer content, provided that they
+// outdated reports whether other nodes are certain to have newer content, provided that they
 // have what the tier head describes: the head arrived after the table's content, or that was
 // restored, or is from before the key was idle or the process slept. A head that was written before
 // such content was confirmed proves nothing: the owner cannot write to Redis.
-func (t *Table) outdatedLocked() bool {
+func (t *core) outdated() bool {
 	switch {
-	case !t.behindLocked():
+	case !t.behind():
 		return false
 	case !t.tierHead.Replaced().IsZero():
 		return true
@@ -136,19 +136,19 @@ func (t *Table) outdatedLocked() bool {
 	head, _ := t.tierHead.Head()
 	now, written := time.Now(), head.At.Add(link.Noticed)
 	for by := range t.streams {
-		if t.streams[by].confidence.Missed() && (head.At.IsZero() || !t.streamAsOfLocked(by, now).After(written)) {
+		if t.streams[by].confidence.Missed() && (head.At.IsZero() || !t.streamAsOf(by, now).After(written)) {
 			return true
 		}
 	}
 	return false
 }
 
-// lagLocked is how long the table counts as behind; the zero value if it does not.
-func (t *Table) lagLocked(now time.Time) (none Lag) {
-	if !t.behindLocked() {
+// lag is how long the table counts as behind; the zero value if it does not.
+func (t *core) lag(now time.Time) (none Lag) {
+	if !t.behind() {
 		return none
 	}
-	byName := t.provenLocked() || t.openLocked(now) || t.group.unreachable(anyStream)
+	byName := t.proven() || t.open(now) || t.group.unreachable(anyStream)
 	wait := t.group.cache.cfg.HeadWait
 	if !t.demand.Wildcard().Demanded() && !byName {
 		wait = min(wait, byNameWait)
@@ -156,18 +156,18 @@ func (t *Table) lagLocked(now time.Time) (none Lag) {
 	return Lag{t.tierHead.Since().Add(wait), byName}
 }
 
-// openLocked reports whether a control plane that was asked for everything on a new stream may still
+// open reports whether a control plane that was asked for everything on a new stream may still
 // answer.
-func (t *Table) openLocked(now time.Time) bool {
+func (t *core) open(now time.Time) bool {
 	return slices.ContainsFunc(t.streams, func(l typeStreamState) bool { return l.confidence.Is(confidence.Open, now) })
 }
 
-// provenLocked reports whether the tier head proves that the table is behind, although no client
+// proven reports whether the tier head proves that the table is behind, although no client
 // has the wildcard: it was restored from all that an owner of the key had at one time, and the head
 // is of another time, which is later because heads are written first.
-func (t *Table) provenLocked() bool {
+func (t *core) proven() bool {
 	head, _ := t.tierHead.Head()
-	return t.behindLocked() && t.pendingRestore != nil && t.pendingRestore.snapshot.Recorded && len(t.streams) == 1 &&
+	return t.behind() && t.pendingRestore != nil && t.pendingRestore.snapshot.Recorded && len(t.streams) == 1 &&
 		t.streams[0].confidence.FromLastGood() && t.pendingRestore.digest[0] != head.Digest
 }
 
@@ -177,8 +177,8 @@ func (t *Table) provenLocked() bool {
 func (t *Table) Await(w *Watcher) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a, s := &t.tierHead, w.sub
-	if !t.behindLocked() || s == nil {
+	a, s := &t.core.tierHead, w.sub
+	if !t.core.behind() || s == nil {
 		return false
 	}
 	if a.waiting == nil {
@@ -193,7 +193,7 @@ func (t *Table) Await(w *Watcher) bool {
 func (t *Table) Ahead(version string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.tierHead.Awaits(version)
+	return t.core.tierHead.Awaits(version)
 }
 
 // Version is the version that w gets for all that it sees (D7).
@@ -203,6 +203,6 @@ func (t *Table) Version(w *Watcher) string {
 	if w.sub == nil {
 		return ""
 	}
-	version, _ := t.versionLocked(w.sub, nil, resource.Digest{})
+	version, _ := t.core.version(w.sub, nil, resource.Digest{})
 	return version
 }

@@ -163,7 +163,7 @@ func TestBehindWakes(t *testing.T) {
 	woken("a change of something else", true)
 	c.table.Await(&c.w)
 	c.table.Leave(&c.w)
-	if n := len(c.table.tierHead.waiting); n > 0 {
+	if n := len(c.table.core.tierHead.waiting); n > 0 {
 		t.Fatalf("%d subscriptions wait without clients", n)
 	}
 }
@@ -265,7 +265,7 @@ func TestHeadEarly(t *testing.T) {
 		private := w.cache.JoinPrivate(w.group, w.group.Node)
 		<-w.feeds
 		private.ObserveHead(clusters, TierHead{Digest: resource.Digest{2}})
-		if private.Table(clusters).tierHead.Comparison != nil {
+		if private.Table(clusters).core.tierHead.Comparison != nil {
 			t.Error("a private table takes part in the tier")
 		}
 		w.cache.Leave(private)

@@ -15,7 +15,7 @@ func (u *updateTxn) refreshTTL(e *table.Entry, said *resource.Resource, gen uint
 		return // as for most, which is worth a look at the clock
 	}
 	if u.table.store.SetTTL(e, u.by, said.TTL, time.Now()) {
-		u.table.armLocked()
+		u.table.arm()
 	}
 	if e.Stream == u.by {
 		u.noteTTL(e, gen, had, said.Heartbeat())
@@ -31,7 +31,7 @@ func (u *updateTxn) noteTTL(e *table.Entry, gen uint64, had time.Duration, heart
 		return
 	}
 	note := t.store.NoteTTL(e, !changed && had != now && !(heartbeat && had > 0))
-	t.markNoteLocked(e, note, u.woken)
+	t.markNote(e, note, u.woken)
 }
 
 // heartbeat applies a heartbeat, if the stream has the resource that it is about (F6).
@@ -51,8 +51,8 @@ func (u *updateTxn) heartbeat(res *resource.Resource) {
 	u.refreshTTL(e, res, u.table.store.Gen(), e.TTL())
 }
 
-// markNoteLocked marks the subscriptions that can see a note of the TTL of e.
-func (t *Table) markNoteLocked(e *table.Entry, note uint64, woken map[*Subscription]struct{}) {
+// markNote marks the subscriptions that can see a note of the TTL of e.
+func (t *core) markNote(e *table.Entry, note uint64, woken map[*Subscription]struct{}) {
 	mark := func(s *Subscription) {
 		s.heartbeat = note
 		woken[s] = struct{}{}
@@ -62,20 +62,20 @@ func (t *Table) markNoteLocked(e *table.Entry, note uint64, woken map[*Subscript
 			mark(s)
 		}
 	}
-	named := t.namedLocked(e, e.Res.Aliases)
+	named := t.named(e, e.Res.Aliases)
 	for s := range named.All() {
 		mark(s)
 	}
 }
 
 // armLocked sets the timer to the first deadline. It may fire early: then it is set again.
-func (t *Table) armLocked() {
+func (t *core) arm() {
 	next := t.store.Deadline()
 	if next.IsZero() || t.group.over() {
 		return
 	}
 	if t.ttlTimer == nil {
-		t.ttlTimer = time.AfterFunc(time.Until(next), t.expireTTLs)
+		t.ttlTimer = time.AfterFunc(time.Until(next), t.shell.expireTTLs)
 	} else {
 		t.ttlTimer.Reset(time.Until(next))
 	}
@@ -86,15 +86,15 @@ func (t *Table) armLocked() {
 func (t *Table) expireTTLs() {
 	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
-	t.expireTTLsLocked(time.Now(), woken)
-	t.recheckHeadLocked(woken)
-	t.armLocked()
+	t.core.expireTTLs(time.Now(), woken)
+	t.core.recheckHead(woken)
+	t.core.arm()
 	t.mu.Unlock()
 	t.group.changed()
 	t.group.cache.wake(woken)
 }
 
-func (t *Table) expireTTLsLocked(now time.Time, woken map[*Subscription]struct{}) {
+func (t *core) expireTTLs(now time.Time, woken map[*Subscription]struct{}) {
 	all := updateTxn{table: t, first: t.store.Gen() + 1}
 	for l := t.store.Due(now); l != nil; l = t.store.Due(now) {
 		for _, h := range l.Entry.Copies() {
@@ -111,14 +111,14 @@ func (t *Table) expireTTLsLocked(now time.Time, woken map[*Subscription]struct{}
 			all.edits = append(all.edits, u.edits...)
 		}
 	}
-	t.recordLocked(&all, now, CauseExpired, "")
+	t.record(&all, now, CauseExpired, "")
 }
 
 // stopTimers ends the timers permanently; the group must have ended.
 func (t *Table) stopTimers() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, timer := range []*time.Timer{t.ttlTimer, t.holding} {
+	for _, timer := range []*time.Timer{t.core.ttlTimer, t.core.holding} {
 		if timer != nil {
 			timer.Stop()
 		}

@@ -48,7 +48,7 @@ type RevisionType struct {
 }
 
 type tablePast struct {
-	table *Table
+	table *core
 	past
 }
 
@@ -75,8 +75,8 @@ func (g *Group) pastsOf() (all []tablePast) {
 			continue
 		}
 		t.mu.RLock()
-		for i := range t.history.ring {
-			all = append(all, tablePast{t, t.history.ring[(t.history.next+i)%len(t.history.ring)]})
+		for i := range t.core.history.ring {
+			all = append(all, tablePast{&t.core, t.core.history.ring[(t.core.history.next+i)%len(t.core.history.ring)]})
 		}
 		t.mu.RUnlock()
 	}
@@ -90,7 +90,7 @@ func (g *Group) Revisions() []Revision {
 	digests, unknown := make(map[string]resource.Digest), make(map[string]bool)
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		if gated[t.Type.URL] && t.history.forgotten > 0 {
+		if gated[t.Type.URL] && t.core.history.forgotten > 0 {
 			unknown[t.Type.URL] = true // until its first update that is remembered
 		}
 		t.mu.RUnlock()
@@ -187,7 +187,7 @@ func (r *Revision) inverse() (all []former, err error) {
 			if e.kind != edAdded && e.from == nil {
 				lost++
 			}
-			id := former{table: p.table, by: int(p.by), name: e.name}
+			id := former{table: p.table.shell, by: int(p.by), name: e.name}
 			if seen[id] {
 				continue // what it was before the first of them counts
 			}
@@ -210,7 +210,7 @@ func (r *Revision) inverse() (all []former, err error) {
 func (f *former) onDemand() bool {
 	f.table.mu.RLock()
 	defer f.table.mu.RUnlock()
-	return f.added && f.table.demand.Get(f.name) != nil
+	return f.added && f.table.core.demand.Get(f.name) != nil
 }
 
 // Undo brings all clients of a key back to what they had before the newest revision, or the one before
@@ -252,9 +252,9 @@ func (c *Cache) Undo(key aggregation.Key, f Freeze) (u Undone, changes int, err 
 	var woken []*Subscription
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		changes += t.undoLocked(byTable[t], &u)
-		t.recheckHeadLocked(t.woken)
-		woken = append(woken, t.takeWokenLocked()...)
+		changes += t.core.undo(byTable[t], &u)
+		t.core.recheckHead(t.core.woken)
+		woken = append(woken, t.core.takeWoken()...)
 		t.unlockAndSignal()
 	}
 	g.mu.Lock()
@@ -297,14 +297,14 @@ func (g *Group) lastRevision(undone *Undone) (id string, all []former, oldest ui
 	return "", nil, 0, ErrNothingToUndo
 }
 
-// undoLocked gives the names of a table back what they were, and adds what the control plane has sent
+// undo gives the names of a table back what they were, and adds what the control plane has sent
 // instead to u.
-func (t *Table) undoLocked(all []former, u *Undone) (changes int) {
+func (t *core) undo(all []former, u *Undone) (changes int) {
 	if len(all) == 0 {
 		return 0
 	}
 	now := time.Now()
-	t.closeLocked(t.group.gates()) // the hold of an earlier undo may have ended just now
+	t.close(t.group.gates()) // the hold of an earlier undo may have ended just now
 	for by := range t.streams {
 		stream := &t.streams[by]
 		change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: t.woken, final: true}
@@ -313,16 +313,16 @@ func (t *Table) undoLocked(all []former, u *Undone) (changes int) {
 			if f.by != by {
 				continue
 			}
-			sent, _ := t.sentLocked(by, f.name)
+			sent, _ := t.sent(by, f.name)
 			switch e := t.store.Get(f.name); {
-			case f.res != nil && t.mayHoldLocked(by, f.res):
+			case f.res != nil && t.mayHold(by, f.res):
 				change.put(f.res)
 			case f.res == nil && e != nil:
 				change.drop(e)
 			}
-			is := t.shownLocked(by, f.name)
+			is := t.shown(by, f.name)
 			stream.gate.Hold(f.name, sent, is)
-			if gate.Digest(sent) == gate.Digest(is) || t.refusesLocked(u, by, f.name) {
+			if gate.Digest(sent) == gate.Digest(is) || t.refuses(u, by, f.name) {
 				continue
 			}
 			digest := gate.Digest(sent)
@@ -338,21 +338,21 @@ func (t *Table) undoLocked(all []former, u *Undone) (changes int) {
 		}
 		n := int(t.store.Gen() + 1 - change.first)
 		t.fed.Changes += uint64(n)
-		t.recordLocked(&change, now, CauseUndone, "")
-		t.rememberUpdateLocked(&Update{Type: t.Type}, now, n, t.woken)
+		t.record(&change, now, CauseUndone, "")
+		t.rememberUpdate(&Update{Type: t.Type}, now, n, t.woken)
 		changes += n
 	}
 	return changes
 }
 
-// refusesLocked reports whether something of a name is refused already.
-func (t *Table) refusesLocked(u *Undone, by int, name string) bool {
+// refuses reports whether something of a name is refused already.
+func (t *core) refuses(u *Undone, by int, name string) bool {
 	stream := t.group.cache.cfg.Streams[by].String()
 	return slices.ContainsFunc(u.Refused, func(r Refused) bool { return r.TypeURL == t.Type.URL && r.Stream == stream && r.Name == name })
 }
 
-// refuseLocked makes the gates of a new table refuse what was undone.
-func (t *Table) refuseLocked(u *Undone) {
+// refuse makes the gates of a new table refuse what was undone.
+func (t *core) refuse(u *Undone) {
 	if u == nil {
 		return
 	}
@@ -369,15 +369,15 @@ func (t *Table) refuseLocked(u *Undone) {
 	}
 }
 
-// differsLocked reports whether the control plane has sent something else instead of what was undone. A
+// differs reports whether the control plane has sent something else instead of what was undone. A
 // name of which it may still send anything does not count. The owner of the key judges for its followers.
-func (t *Table) differsLocked() bool {
+func (t *core) differs() bool {
 	for by := range t.streams {
 		stream := &t.streams[by]
 		if stream.gate == nil || stream.speaker.mirror || stream.confidence.Unconfirmed() || !t.demand.Stream(by).HasAnswered() {
 			continue
 		}
-		if stream.gate.Differs(func(name string) bool { return t.coveredLocked(by, name, nil) }) {
+		if stream.gate.Differs(func(name string) bool { return t.covered(by, name, nil) }) {
 			return true
 		}
 	}
@@ -411,7 +411,7 @@ func (g *Group) differs() bool {
 	return slices.ContainsFunc(g.Tables(), func(t *Table) bool {
 		t.mu.RLock()
 		defer t.mu.RUnlock()
-		return t.differsLocked()
+		return t.core.differs()
 	})
 }
 

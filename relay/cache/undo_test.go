@@ -74,7 +74,7 @@ func TestUndo(t *testing.T) {
 			t.Errorf("the fix: %q", got)
 		}
 		rds.gets(t, "the fix", "r")
-		if o := w.cache.Orders(); len(o.Undone) > 0 || w.group.Table(clusters).streams[0].gate != nil {
+		if o := w.cache.Orders(); len(o.Undone) > 0 || w.group.Table(clusters).core.streams[0].gate != nil {
 			t.Errorf("%+v is left", o)
 		}
 	})

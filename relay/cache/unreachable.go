@@ -20,17 +20,17 @@ func (t *Table) GiveUp(w *Watcher) {
 		return
 	}
 	for name := range inSteps(t, &t.mu, &s.names) {
-		if t.mustGiveUpLocked(name) {
-			about := resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable)
-			t.noteErrorLocked(notes.NewProblem(about, t.demand.Get(name).Stream(), notes.OwnError), woken)
+		if t.core.mustGiveUp(name) {
+			about := resource.NewError(t.core.askedAs(name), resource.CodeUnavailable, errUnreachable)
+			t.core.noteError(notes.NewProblem(about, t.core.demand.Get(name).Stream(), notes.OwnError), woken)
 		}
 	}
 	t.group.cache.wake(woken)
 }
 
-// mustGiveUpLocked reports whether nothing is known of name, no error was sent yet, and its control
+// mustGiveUp reports whether nothing is known of name, no error was sent yet, and its control
 // plane is unreachable.
-func (t *Table) mustGiveUpLocked(name string) bool {
+func (t *core) mustGiveUp(name string) bool {
 	w := t.demand.Get(name)
 	if w == nil || w.Stream() == Nobody || t.store.Knows(name) {
 		return false
@@ -48,7 +48,7 @@ func (t *Table) mustGiveUpLocked(name string) bool {
 func (g *Group) forgetLocalErrors(stream int) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		none := t.notes.Own() == 0
+		none := t.core.notes.Own() == 0
 		t.mu.RUnlock()
 		if !none {
 			t.dropProblems(func(r *notes.Problem) bool { return r.Kind == notes.OwnError && r.Stream == stream })

@@ -94,7 +94,7 @@ func (f *Feed) PendingEdits(typ *resource.Type) uint64 {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.editsLocked(f.stream)
+	return t.core.edits(f.stream)
 }
 
 // Carried returns what an update that was applied has carried. before is what [Feed.PendingEdits] returned
@@ -107,7 +107,7 @@ func (f *Feed) Carried(u *Update, before uint64) (c Carried) {
 	set := f.group.gates()
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	g := t.streams[f.stream].gate
+	g := t.core.streams[f.stream].gate
 	if g == nil || g.parks || g.Len() == 0 || !set.governor.governs(u.Type.URL) || !g.isIn(u) {
 		return c
 	}

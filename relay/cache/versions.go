@@ -37,8 +37,8 @@ func (u *Update) newestVersion() string {
 	return CutVersion(u.Version)
 }
 
-// hearLocked remembers the versions of an update that has just been applied.
-func (t *Table) hearLocked(u *Update) {
+// hear remembers the versions of an update that has just been applied.
+func (t *core) hear(u *Update) {
 	if t.group.cache.cfg.History <= 0 {
 		return
 	}
@@ -58,7 +58,7 @@ func (t *Table) VersionReached(version string) (gen uint64, ok bool) {
 	version = CutVersion(version)
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.heard.Reached(version)
+	return t.core.heard.Reached(version)
 }
 
 // VersionsSince returns the control plane's versions of the updates after generation from, up to to,
@@ -66,7 +66,7 @@ func (t *Table) VersionReached(version string) (gen uint64, ok bool) {
 func (t *Table) VersionsSince(from, to uint64) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.heard.Since(from, to)
+	return t.core.heard.Since(from, to)
 }
 
 // VersionAt is the control plane's version of the newest update that a client has which has the content
@@ -74,12 +74,12 @@ func (t *Table) VersionsSince(from, to uint64) []string {
 func (t *Table) VersionAt(gen uint64) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.heard.At(gen)
+	return t.core.heard.At(gen)
 }
 
 // NewestVersion is the control plane's version of its newest update; empty if it has none.
 func (t *Table) NewestVersion() string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.heard.Newest()
+	return t.core.heard.Newest()
 }

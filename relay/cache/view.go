@@ -53,20 +53,20 @@ var views atomic.Uint64 // the id of the newest view of this process
 func (t *Table) NewView(replace map[string]Replacement, origin Stamp) *View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.store.Gen() == 0 && !t.demand.WildcardAnswered() {
+	if t.core.store.Gen() == 0 && !t.core.demand.WildcardAnswered() {
 		return nil
 	}
 	v := &View{id: views.Add(1), entries: make(map[string]*table.Entry, len(replace)), origin: origin}
 	names := make([]string, 0, len(replace))
 	for name, r := range replace {
-		if e := t.store.Get(name); e != nil {
+		if e := t.core.store.Get(name); e != nil {
 			v.entries[name] = table.Replaced(name, r.Resource, e.Res, e.Gen, r.Member || e.Wild > 0)
 		} else { // an answer may end after any generation (B40), so no two names have the same
-			v.entries[name] = table.Replaced(name, r.Resource, nil, t.store.Next(), r.Member)
+			v.entries[name] = table.Replaced(name, r.Resource, nil, t.core.store.Next(), r.Member)
 		}
 		names = append(names, name)
 	}
-	v.gen, v.names = t.store.Gen(), NewNames(names)
+	v.gen, v.names = t.core.store.Gen(), NewNames(names)
 	return v
 }
 
@@ -121,10 +121,10 @@ func (t *Table) Differ(w *Watcher, from, to *View, unsure bool) *Names {
 	}
 	var names []string
 	for _, name := range from.Names().With(to.Names()).list() {
-		was, is := t.seenInLocked(s, from, name), t.seenInLocked(s, to, name)
+		was, is := t.core.seenIn(s, from, name), t.core.seenIn(s, to, name)
 		switch {
 		case was != is && (was == nil || is == nil || !was.SameContent(is)):
-		case unsure && t.existsLocked(from, name) && !t.existsLocked(to, name):
+		case unsure && t.core.exists(from, name) && !t.core.exists(to, name):
 		case unsure && from.replaces(name) && to.replaces(name):
 		default:
 			continue
@@ -134,38 +134,38 @@ func (t *Table) Differ(w *Watcher, from, to *View, unsure bool) *Names {
 	return NewNames(names)
 }
 
-func (t *Table) existsLocked(v *View, name string) bool {
-	e := t.entryLocked(v, name)
+func (t *core) exists(v *View, name string) bool {
+	e := t.entry(v, name)
 	return e != nil && e.Res != nil
 }
 
-// seenInLocked returns the resource of a canonical name that s sees in a view; nil if it sees none.
-func (t *Table) seenInLocked(s *Subscription, v *View, name string) *resource.Resource {
-	if e := t.entryLocked(v, name); e != nil && s.seesNowLocked(e) {
+// seenIn returns the resource of a canonical name that s sees in a view; nil if it sees none.
+func (t *core) seenIn(s *Subscription, v *View, name string) *resource.Resource {
+	if e := t.entry(v, name); e != nil && s.seesNow(e) {
 		return e.Res
 	}
 	return nil
 }
 
-// entryLocked returns what is known of a canonical name in a view, which may be nil.
-func (t *Table) entryLocked(v *View, name string) *table.Entry {
+// entry returns what is known of a canonical name in a view, which may be nil.
+func (t *core) entry(v *View, name string) *table.Entry {
 	if e := v.get(name); e != nil {
 		return e
 	}
 	return t.store.Get(name)
 }
 
-// sumInLocked is sumLocked in a view, which may be nil.
-func (t *Table) sumInLocked(s *Subscription, v *View) (digest resource.Digest, live int) {
-	digest, live = t.sumLocked(s)
+// sumIn is sum in a view, which may be nil.
+func (t *core) sumIn(s *Subscription, v *View) (digest resource.Digest, live int) {
+	digest, live = t.sum(s)
 	if v == nil {
 		return digest, live
 	}
 	for name, e := range v.entries {
-		if was := t.store.Get(name); was != nil && s.seesNowLocked(was) {
+		if was := t.store.Get(name); was != nil && s.seesNow(was) {
 			digest, live = digest.Sub(was.Res.Member()), live-1
 		}
-		if s.seesNowLocked(e) {
+		if s.seesNow(e) {
 			digest, live = digest.Add(e.Res.Member()), live+1
 		}
 	}

@@ -31,13 +31,13 @@ func (s *Subscription) WakeState() WakeState {
 	defer t.mu.RUnlock()
 	w := WakeState{
 		Subscription: s.id, Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Prompt: s.watchers != nil,
-		Settled: t.knownLocked(s) && !s.private && !t.heldLocked(s) && !t.group.cache.asleep(),
+		Settled: t.core.known(s) && !s.private && !t.core.held(s) && !t.group.cache.asleep(),
 	}
-	if s.hasPlainNamesLocked() {
+	if s.hasPlainNames() {
 		w.Missing = len(s.names) - s.live
 	}
-	for i := range t.streams {
-		w.Settled = w.Settled && t.streams[i].confidence.Since().IsZero()
+	for i := range t.core.streams {
+		w.Settled = w.Settled && t.core.streams[i].confidence.Since().IsZero()
 	}
 	return w
 }
