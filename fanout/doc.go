@@ -41,7 +41,7 @@
 //     for what it waits
 //   - flush.go, pool.go, pacing.go, alarm.go: sends what is due, and when
 //   - private.go: types for one client or identity alone
-//   - canary.go: clients that are shown a candidate instead of the tables' content
+//   - canary.go, canary_status.go: clients that are shown a candidate instead of the tables' content
 //   - observed.go: how clients take the tables' content
 //   - peers.go: streams of other nodes of the tier
 //
