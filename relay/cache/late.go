@@ -113,11 +113,12 @@ func newestHeld(all []Snapshot) (newest *Snapshot) {
 	return newest
 }
 
-// renewHeld replaces what a stream holds back by what r has, if the control plane served that
-// later. It returns how many resources it has replaced, added or removed.
+// renewHeld replaces what a stream holds back by what r has, if the control plane served that later,
+// and no order or rollout decides what clients see. It returns how many resources it has replaced,
+// added or removed.
 func (t *core) renewHeld(by int, r *pendingRestore) (changed int, _ *MassRemoval) {
 	guard := &t.streams[by].guard
-	if guard.Len() == 0 || !guard.Evidence().AsOf.Before(r.snapshot.HeldAsOf) {
+	if guard.Len() == 0 || t.streams[by].gate != nil || !guard.Evidence().AsOf.Before(r.snapshot.HeldAsOf) {
 		return 0, nil
 	}
 	whole := r.snapshot.Wildcard && guard.Reason() == removals.Mass

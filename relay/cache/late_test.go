@@ -78,10 +78,12 @@ func TestTakeOver(t *testing.T) {
 // another node holds back that the control plane served later, and stays held back.
 func TestTakeOverHeld(t *testing.T) {
 	for name, tc := range map[string]struct {
-		age   time.Duration // of what the other node holds back; negative if it holds nothing back
-		taken []string
+		age    time.Duration // of what the other node holds back; negative if it holds nothing back
+		frozen bool
+		taken  []string
 	}{
 		"newer":         {age: time.Minute, taken: []string{"d", "b", "-c"}},
+		"frozen":        {age: time.Minute, frozen: true},
 		"older":         {age: time.Hour},
 		"not held back": {age: -1},
 	} {
@@ -96,6 +98,9 @@ func TestTakeOverHeld(t *testing.T) {
 				w.feed.Up()
 				w.feed.Apply(Update{Type: clusters, Full: true})
 				expect(t, c.ask(t, Query{}), "a", "b", "c")
+				if tc.frozen {
+					w.cache.Freeze(w.group.Key, Freeze{Reason: "test"})
+				}
 				theirs := keptSet(time.Now(), "a", "d")
 				theirs.Resources = append(theirs.Resources, SnapshotResource{Resource: res("b", "2"), Streams: 1})
 				if tc.age >= 0 {
@@ -107,7 +112,11 @@ func TestTakeOverHeld(t *testing.T) {
 				expect(t, c.ask(t, Query{}), tc.taken...)
 				pass(4 * time.Minute)
 				expect(t, c.ask(t, Query{}))
-				if got := w.group.Snapshots()[0]; !got.HeldBack || tc.age >= 0 && !got.HeldAsOf.Equal(began.Add(-min(tc.age, 30*time.Minute))) {
+				asOf := 30 * time.Minute
+				if len(tc.taken) > 0 {
+					asOf = tc.age
+				}
+				if got := w.group.Snapshots()[0]; !got.HeldBack || !got.HeldAsOf.Equal(began.Add(-asOf)) {
 					t.Errorf("held back %t, as of %s", got.HeldBack, got.HeldAsOf)
 				}
 			})
