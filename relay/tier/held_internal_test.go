@@ -142,7 +142,7 @@ func TestHeldAfterTheClockWasSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
 		one := cache.SnapshotResource{Resource: resource.New(resource.Resource{Name: "a"}), Streams: 1, Errored: true, ErroredSince: now.Add(-time.Minute), Expires: now.Add(time.Hour)}
-		k := cache.Snapshot{Type: resource.TypeOf(resource.ClusterURL), Wildcard: true, Streams: []cache.SnapshotStream{{}}, AsOf: now, HeldBack: true, HoldUntil: now.Add(time.Minute), Resources: []cache.SnapshotResource{one}}
+		k := cache.Snapshot{Type: resource.TypeOf(resource.ClusterURL), Wildcard: true, Streams: []cache.SnapshotStream{{}}, AsOf: now, HeldBack: true, HoldUntil: now.Add(time.Minute), HeldAsOf: now.Add(-time.Second), Resources: []cache.SnapshotResource{one}}
 		time.Sleep(3 * time.Second) //nolint:forbidigo // virtual time
 		text, err := json.Marshal(holdingOf("key", []cache.Snapshot{k}, nil, func() time.Time { return time.Now().Add(10 * time.Minute).Round(0) }))
 		if err != nil {
@@ -153,7 +153,7 @@ func TestHeldAfterTheClockWasSet(t *testing.T) {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		got, r := all[0], all[0].Resources[0]
-		if !got.AsOf.Equal(k.AsOf) || !got.HoldUntil.Equal(k.HoldUntil) || !r.ErroredSince.Equal(one.ErroredSince) || r.Expires.Sub(one.Expires).Abs() > time.Millisecond {
+		if !got.AsOf.Equal(k.AsOf) || !got.HoldUntil.Equal(k.HoldUntil) || !got.HeldAsOf.Equal(k.HeldAsOf) || !r.ErroredSince.Equal(one.ErroredSince) || r.Expires.Sub(one.Expires).Abs() > time.Millisecond {
 			t.Errorf("%+v, expected the times of %+v", got, k)
 		}
 	})
@@ -164,11 +164,12 @@ func TestHeldAfterTheClockWasSet(t *testing.T) {
 func TestHeldFromTheFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := cache.Snapshot{Type: resource.TypeOf(resource.ClusterURL), Wildcard: true, Streams: []cache.SnapshotStream{{}}, AsOf: time.Now().Add(10 * time.Minute)}
+		k.HeldBack, k.HeldAsOf = true, k.AsOf
 		text, err := json.Marshal(holdingOf("key", []cache.Snapshot{k}, nil, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || !all[0].AsOf.IsZero() {
+		if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || !all[0].AsOf.IsZero() || !all[0].HeldAsOf.IsZero() {
 			t.Errorf("%+v, %v", all, err)
 		}
 	})
