@@ -93,6 +93,13 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 	t.record(&change, began, cause, server)
 	t.hear(&u)
 	switch {
+	case u.Unmentioned:
+		stream.unmentioned = nil
+	case u.Differences && !u.Partial && stream.confidence.FromLastGood():
+		e := t.evidence(by, true)
+		stream.unmentioned = &e
+	}
+	switch {
 	case !u.Partial:
 		t.noteUnjudged(by, before.Live, began)
 		t.answer(by, woken)

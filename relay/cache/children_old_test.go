@@ -66,6 +66,33 @@ func TestOldChildrenStayAway(t *testing.T) {
 	}
 }
 
+// TestUnmentionedParents: K16, K12: a delta control plane that has lost everything answers that endpoints
+// do not exist, and omits their clusters, which this node has restored. When it counts these as removed,
+// a second later, they are held back, and have their endpoints.
+func TestUnmentionedParents(t *testing.T) {
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		asOf := time.Now().Add(-time.Hour)
+		w.group.RestoreFrom(holds(clusters, true, asOf, withEndpoints("a"), withEndpoints("b")))
+		w.group.RestoreFrom(holds(endpoints, false, asOf, endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
+		c, e := w.client(clusters, true), w.client(endpoints, false, "a", "b")
+		w.feed.TakeDemand(true, true)
+		w.feed.Up()
+		for range 2 { // it answers in two parts
+			w.feed.Apply(Update{Type: clusters, Differences: true})
+			w.feed.Apply(Update{Type: endpoints, Removed: []string{"a", "b"}, Differences: true})
+		}
+		expectSees(t, e, "-a", "-b")
+		pass(time.Second)
+		w.feed.Apply(Update{Type: clusters, Removed: []string{"a", "b"}, Partial: true, Unmentioned: true})
+		expectSees(t, c, "a", "b")
+		expectSees(t, e, "a", "b")
+		if got := w.group.Snapshots()[0]; !got.HeldAsOf.Equal(asOf) {
+			t.Errorf("held back as of %s, expected %s", got.HeldAsOf, asOf)
+		}
+		w.check()
+	})
+}
+
 // TestChildrenOfAnOutage: K16, K12: children that were restored while the control plane was away are
 // as old as parents that this node has kept since. Parents that were removed by its first answer and
 // are held back then have their children, unless these were restored from long before.

@@ -90,6 +90,7 @@ func (t *core) demandOf(r demand.Request) Demand {
 
 // beginStream records that a new stream is about to be asked for everything.
 func (t *core) beginStream(stream int) {
+	t.streams[stream].unmentioned = nil
 	if s := t.demand.Stream(stream); s.HasAsked() && s.Wanted() > 0 && t.store.Gen() > 0 {
 		t.askedAgain(stream, time.Now())
 	}

@@ -134,6 +134,9 @@ type Update struct {
 	// Differences says that the control plane tracks what it has sent, and omits what it believes
 	// the relay holds (delta).
 	Differences bool
+	// Unmentioned says that Removed are resources from before the stream that its answers have not
+	// mentioned.
+	Unmentioned bool
 	// Partial says that this does not answer a request, for instance a fired timer (D5) or one of
 	// several frames.
 	Partial bool

@@ -87,7 +87,11 @@ func (t *core) guardRemovals(by int, u Update, before int, missing []string, kep
 		}
 		return nil
 	}
-	if len(gone) == 0 || !t.holdBack(by, gone, stream.confidence.FromLastGood()) {
+	e := t.evidence(by, stream.confidence.FromLastGood())
+	if u.Unmentioned && stream.unmentioned != nil {
+		e = *stream.unmentioned
+	}
+	if len(gone) == 0 || !t.holdBack(by, gone, e) {
 		return nil
 	}
 	mass.HeldBack = true
@@ -95,15 +99,14 @@ func (t *core) guardRemovals(by int, u Update, before int, missing []string, kep
 }
 
 // holdBack holds back the removal of a stream's resources with these names, as a mass
-// removal, and reports whether that is news. restored says that they may be older than the control
-// plane's previous answer.
-func (t *core) holdBack(by int, gone map[string]struct{}, restored bool) (news bool) {
+// removal, and reports whether that is news.
+func (t *core) holdBack(by int, gone map[string]struct{}, e removals.Evidence) (news bool) {
 	guard := &t.streams[by].guard
 	var until, extended time.Time
 	if hold, now := t.group.cache.cfg.RemovalHold, time.Now(); hold > 0 {
 		until, extended = t.group.holdUntil(t.Type, now), now.Add(hold)
 	}
-	held := guard.HoldMass(gone, until, extended, t.evidence(by, restored))
+	held := guard.HoldMass(gone, until, extended, e)
 	t.holds = t.holds || held.More || held.Begins
 	if !held.Begins {
 		return false

@@ -85,8 +85,13 @@ func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 	}
 	byURL := make(map[string]*pendingRestore, len(byType))
 	for url, all := range byType {
-		byURL[url] = g.newPendingRestore(mergeSnapshots(all, g.headOf(url)))
-		if k := newestHeld(all); k != nil {
+		merged := mergeSnapshots(all, g.headOf(url))
+		k := newestHeld(all)
+		if k != nil {
+			merged.HeldAsOf = k.HeldAsOf
+		}
+		byURL[url] = g.newPendingRestore(merged)
+		if k != nil {
 			if t := g.lookup(k.Type); t != nil {
 				taken = f.takeOver(t, g.newPendingRestore(*k), t.core.renewHeld) || taken
 			}
@@ -149,7 +154,7 @@ func (t *core) renewHeld(by int, r *pendingRestore) (changed int, _ *MassRemoval
 		}
 	}
 	if len(more) > 0 {
-		t.holdBack(by, more, true)
+		t.holdBack(by, more, removals.Evidence{AsOf: r.snapshot.HeldAsOf, Restored: true})
 	}
 	if all {
 		guard.Renew(r.snapshot.HeldAsOf)
@@ -224,7 +229,7 @@ func (t *core) takeOver(by int, r *pendingRestore) (taken int, mass *MassRemoval
 	t.streams[by].forgetVersion() // the content is not what the control plane sent
 	t.fed.Changes += t.store.Gen() + 1 - change.first
 	t.record(&change, time.Now(), CauseKept, "")
-	if whole && t.holdBack(by, gone, true) {
+	if whole && t.holdBack(by, gone, removals.Evidence{AsOf: r.snapshot.heldAsOf(), Restored: true}) {
 		mass = &MassRemoval{Group: t.group, Type: t.Type, Origin: t.group.cache.cfg.Streams[by].Origin, Removals: len(gone), Of: of, HeldBack: true}
 	}
 	return len(gone), mass

@@ -81,13 +81,16 @@ type typeStreamState struct {
 	// noteAbsent.
 	names absence.Names
 
-	guard    removals.Hold  // removals of its copies that are held back (K16)
-	unjudged time.Time      // when the first complete set arrived, if nothing could be compared with it
-	source   string         // the control_plane.identifier (K7)
-	speaker  speaker        // the sender of that
-	versions                // of what clients see
-	gate     *streamGate    // nil: open
-	order    []*table.Entry // of the last full state; see ordering
+	guard removals.Hold // removals of its copies that are held back (K16)
+	// unmentioned says how old what was restored is that the first answer of a delta control plane has not
+	// mentioned; nil for none. See Update.Unmentioned.
+	unmentioned *removals.Evidence
+	unjudged    time.Time      // when the first complete set arrived, if nothing could be compared with it
+	source      string         // the control_plane.identifier (K7)
+	speaker     speaker        // the sender of that
+	versions                   // of what clients see
+	gate        *streamGate    // nil: open
+	order       []*table.Entry // of the last full state; see ordering
 }
 
 // speaker is the sender of answers: a server of the control plane, or a node that passes on what

@@ -64,6 +64,14 @@ type SnapshotResource struct {
 	ErroredSince time.Time
 }
 
+// heldAsOf is HeldAsOf, or AsOf if nothing is held back.
+func (k *Snapshot) heldAsOf() time.Time {
+	if k.HeldAsOf.IsZero() {
+		return k.AsOf
+	}
+	return k.HeldAsOf
+}
+
 // Snapshot returns a snapshot of the table. The cost is proportional to its size, without a copy of
 // a resource. ok is false if there is nothing to keep: no control plane has answered, or none since
 // the table itself was restored. Restorable content that no client has asked for yet is part of it
