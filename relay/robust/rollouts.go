@@ -46,11 +46,17 @@ type exposed struct {
 	bad   bool // clients reject it
 	above int
 	since map[string]bool // clients that have got something of it
+	// byType are those clients by type URL: where no client sees all types, there are several scouts.
+	byType map[string]map[string]bool
 	// replaced counts those of them whose streams have ended: others may take their place.
 	replaced int
 	// dropped are the streams that other nodes than faulty have ended.
 	dropped []string
 	faulty  []string // the nodes whose processes do not run, or have not run
+}
+
+func newExposed(key string, bad bool, above int) *exposed {
+	return &exposed{key: key, bad: bad, above: above, since: make(map[string]bool), byType: make(map[string]map[string]bool)}
 }
 
 // observe takes the next event.
@@ -59,7 +65,7 @@ func (x *exposed) observe(e *record.Event) {
 	case e.Key != x.key:
 	case e.Kind == record.ClientGot && isStaged(e.Type):
 		if slices.ContainsFunc(e.Resources, func(r record.Resource) bool { return r.Serial > x.above }) {
-			x.since[e.Client] = true
+			x.got(e)
 		}
 	case e.Kind == record.ClientEnd:
 		if x.since[e.Client] {
@@ -97,7 +103,7 @@ func (w *World) Rollout(key string, c rolloutCase) (wrong []string) {
 // revise makes the control plane change all clusters and listeners of a key. Clients reject them if they are
 // bad.
 func (w *World) revise(key string, bad bool) *exposed {
-	x := &exposed{key: key, bad: bad, above: w.origin.Serial(), since: make(map[string]bool)}
+	x := newExposed(key, bad, w.origin.Serial())
 	if bad {
 		w.fleet.reject(key, x.above)
 	}
@@ -124,9 +130,26 @@ func (w *World) released(x *exposed, all []*exposed) (is rolloutStatus, most int
 	return is, most
 }
 
-// wrong is what a tier did wrong, if so many clients may have the revision.
+// got notes that a client has got something of the revision.
+func (x *exposed) got(e *record.Event) {
+	x.since[e.Client] = true
+	if x.byType[e.Type] == nil {
+		x.byType[e.Type] = make(map[string]bool)
+	}
+	x.byType[e.Type][e.Client] = true
+}
+
+// wrong is what a tier did wrong, if so many clients may have the revision: where clients reject it, so
+// many scouts of each type.
 func (x *exposed) wrong(most int) (wrong []string) {
-	if n := len(x.since); n > most+x.replaced {
+	n := len(x.since)
+	if x.bad {
+		n = 0
+		for _, clients := range x.byType {
+			n = max(n, len(clients))
+		}
+	}
+	if n > most+x.replaced {
 		wrong = append(wrong, fmt.Sprintf("%s: %d clients have got the revision, and %d may; %d of those have lost their streams", x.key, n, most, x.replaced))
 	}
 	for _, d := range x.dropped {
