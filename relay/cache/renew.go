@@ -293,11 +293,30 @@ func (t *core) renew(r *pendingRestore) (renewed uint64) {
 		}
 	}
 	for by := range t.streams {
-		if t.renews(by, r) && t.renewStream(by, r) {
+		if t.renews(by, r) && t.renewStream(by, r) || t.restoreSilent(by, r) {
 			renewed |= 1 << by
 		}
 	}
 	return renewed
+}
+
+// restoreSilent restores names that a stream counts as absent by its silence alone, if r has them and
+// there is no stream any more: its connection may have stalled. It reports whether there were any.
+func (t *core) restoreSilent(by int, r *pendingRestore) (restored bool) {
+	if t.group.isUp(by) {
+		return false
+	}
+	for _, one := range r.snapshot.Resources {
+		key := one.Resource.Key
+		if res := one.lasting(); res != nil && t.streams[by].names.IsSilent(key) && t.absentOn(by, key) {
+			t.restoreThrough(r, by, res)
+			restored = true
+		}
+	}
+	if restored {
+		t.settleRestored(by)
+	}
+	return restored
 }
 
 // renews reports whether r is newer than the content of a stream: that was restored from
