@@ -48,28 +48,42 @@ func TestRestoredWhileConnecting(t *testing.T) {
 }
 
 // TestSilentAbsences: K12: names about which a control plane has been silent for long, on a connection that
-// may have stalled, exist if another node has them, once there is no stream any more.
+// may have stalled, exist if another node has them, once there is no stream any more. If the stream led to
+// another node before, its silence is no answer, and takes nothing from clients that return (K14).
 func TestSilentAbsences(t *testing.T) {
-	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
-		c := w.client(endpoints, false, "a", "b")
-		w.feed.Borrow(true)
-		w.feed.TakeDemand(true, true)
-		w.feed.Up()
-		w.feed.Apply(Update{Type: endpoints, Mirror: true, Resources: []*resource.Resource{endpointSet(t, "b", 1)}})
-		w.feed.Borrow(false)
-		w.feed.Doubt()
-		w.feed.TakeDemand(true, true)
-		w.feed.Up()
-		w.feed.Absent(endpoints, []string{"a"})
-		expectSees(t, c, "-a", "b")
-		pass(time.Second)
-		theirs := []Snapshot{holds(endpoints, false, time.Now(), endpointSet(t, "a", 1))}
-		w.group.Renew(theirs)
-		expectSees(t, c, "-a", "b")
-		w.feed.Down(errOut)
-		w.group.Renew(theirs)
-		pass(time.Second)
-		expectSees(t, c, "a", "b")
-		w.check()
-	})
+	for name, tc := range map[string]struct {
+		before func(w *world)
+		proven bool
+	}{
+		"another node answered before": {before: func(w *world) { w.feed.Borrow(true); w.feed.Borrow(false); w.feed.Doubt() }},
+		"the process slept":            {before: func(w *world) { w.cache.Slept(time.Now()) }, proven: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
+				c := w.client(endpoints, false, "a", "b", "c")
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.apply(endpoints, endpointSet(t, "b", 1), endpointSet(t, "c", 1))
+				tc.before(w)
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Absent(endpoints, []string{"a"})
+				expectSees(t, c, "-a", "b", "c")
+				if gone, _, _ := c.table.Gone(&c.w, nil, []resource.Held{{Name: "a", Version: "1"}}); (gone != nil) != tc.proven {
+					t.Errorf("gone: %v, expected the silence to count: %t", gone, tc.proven)
+				}
+				pass(time.Second)
+				theirs := []Snapshot{holds(endpoints, false, time.Now(), endpointSet(t, "a", 1))}
+				w.group.Renew(theirs)
+				expectSees(t, c, "-a", "b", "c")
+				w.feed.Down(errOut)
+				w.group.Renew(theirs)
+				pass(time.Second)
+				if tc.proven { // else it is unknown again
+					expectSees(t, c, "a", "b", "c")
+				}
+				w.check()
+			})
+		})
+	}
 }

@@ -155,8 +155,8 @@ func (f *Feed) Apply(u Update) int {
 }
 
 // Absent records that names do not exist, as far as there is interest in them and nothing is known
-// of them: the control plane has been silent about them for too long (C12, D5). If it has never
-// answered for the type, the stream may be dead, so clients keep what they resume with (K14).
+// of them: the control plane has been silent about them for too long (C12, D5). If it has not
+// answered for the type since the stream leads to it, the stream may be dead, so clients keep what they resume with (K14).
 // Absent returns the number of changes.
 func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 	per := f.group.cache.step
@@ -168,13 +168,14 @@ func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 
 func (f *Feed) absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) (Update, bool) {
-		unknown := t.core.unknown(f.stream, names)
-		if !t.core.demand.Stream(f.stream).HasAnswered() {
-			t.core.streams[f.stream].confidence.NamesAssumed()
-		} else {
+		unknown, c := t.core.unknown(f.stream, names), &t.core.streams[f.stream].confidence
+		proven := t.core.demand.Stream(f.stream).HasAnswered() && c.Silent()
+		if proven {
 			t.core.noteAbsent(f.stream, unknown)
+		} else {
+			c.NamesAssumed()
 		}
-		return Update{Type: typ, Removed: unknown, Partial: true, assumed: !t.core.demand.Stream(f.stream).HasAnswered()}, true
+		return Update{Type: typ, Removed: unknown, Partial: true, assumed: !proven}, true
 	})
 }
 

@@ -126,6 +126,9 @@ func (c *Confidence) FromLastGood() bool { return c.always(FromLastGood) }
 // Missed answers [Missed].
 func (c *Confidence) Missed() bool { return c.always(Missed) }
 
+// Silent answers [Silent].
+func (c *Confidence) Silent() bool { return c.always(Silent) }
+
 // Confirms answers [Confirms].
 func (c *Confidence) Confirms() bool { return c.always(Confirms) }
 

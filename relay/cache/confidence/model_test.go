@@ -10,15 +10,15 @@ import (
 // flags restates the rules as facts that are each set and cleared by themselves, so that the tables
 // are held against something that was not made from them.
 type flags struct {
-	answered, assumed             bool // completely, or confirmed by the stream's silence
-	carried, slept, idled, stored bool // why the content may be old
-	held, awaiting                bool
+	answered, assumed                     bool // completely, or confirmed by the stream's silence
+	vacant, carried, slept, idled, stored bool // why the content may be old
+	held, awaiting                        bool
 
 	woken, forgotten, started, marked, reset bool // effects of the last event
 }
 
 // old reports whether the content, or what is known to be absent, may be old.
-func (f *flags) old() bool { return f.carried || f.slept || f.idled || f.stored }
+func (f *flags) old() bool { return f.vacant || f.carried || f.slept || f.idled || f.stored }
 
 // possible reports whether the caller can cause an event.
 func (f *flags) possible(e Event) bool {
@@ -42,7 +42,7 @@ func (f *flags) apply(e Event) {
 	case Resumed:
 		f.idled, f.forgotten, f.held = true, true, false
 	case ResumedEmpty:
-		f.carried, f.forgotten, f.held = true, true, false
+		f.vacant, f.forgotten, f.held = true, true, false
 	case Woke:
 		f.slept, f.forgotten, f.held, f.awaiting, f.started = true, true, false, true, true
 	case CopyRestored:
@@ -78,6 +78,8 @@ func (f *flags) expected() (State, Effect) {
 		want.Basis = Slept
 	case f.carried:
 		want.Basis = Carried
+	case f.vacant:
+		want.Basis = Vacant
 	case f.assumed:
 		want.Basis = Assumed
 	case f.answered:
@@ -113,6 +115,8 @@ func (f *flags) answer(q Question, silence bool) bool {
 		return f.held || fresh
 	case Confirms:
 		return f.answered && !f.assumed && !f.old() && !f.awaiting
+	case Silent:
+		return !f.stored && (!f.carried || f.slept || f.idled)
 	case Lasts:
 		return !f.idled && !f.stored && !fresh
 	default:

@@ -32,6 +32,8 @@ const (
 	Confirms
 	// Lasts: is the content current for as long as the stream is established?
 	Lasts
+	// Silent: is the silence of the stream about a name an answer, if it has ever answered for the type?
+	Silent
 	questions
 )
 
@@ -65,14 +67,14 @@ func (r rule) Row() transition.Row[Question, Answer] {
 
 var rules = []rule{
 	{ask: Withheld, wait: held, is: Yes},
-	{ask: Unconfirmed, basis: only(Assumed, Carried, Slept, Idled, Restored), is: Yes},
+	{ask: Unconfirmed, basis: only(Assumed, Vacant, Carried, Slept, Idled, Restored), is: Yes},
 	{ask: FromLastGood, basis: only(Restored), is: Yes},
 	{ask: Missed, basis: missed, is: Yes},
 
 	// For restored and idle content the control plane gets no versions, so it has to answer, however
 	// long that takes. A stream that only ended may have nothing to send.
 	{ask: Older, basis: only(Idled, Restored), is: Yes},
-	{ask: Older, basis: only(Unknown, Confirmed, Assumed, Carried, Slept), wait: awaiting, is: UntilSilence},
+	{ask: Older, basis: only(Unknown, Confirmed, Assumed, Vacant, Carried, Slept), wait: awaiting, is: UntilSilence},
 
 	// Another node that asks this question has lost its own stream. A type for which no answer ever
 	// arrives must not keep it from following this node.
@@ -81,15 +83,18 @@ var rules = []rule{
 
 	{ask: Confirms, basis: only(Confirmed), wait: settled, is: Yes},
 
-	{ask: Lasts, basis: only(Unknown, Confirmed, Assumed, Carried, Slept), wait: silent, is: Yes},
-	{ask: Lasts, basis: only(Unknown, Confirmed, Assumed, Carried, Slept), wait: awaiting, is: AfterSilence},
+	{ask: Lasts, basis: only(Unknown, Confirmed, Assumed, Vacant, Carried, Slept), wait: silent, is: Yes},
+	{ask: Lasts, basis: only(Unknown, Confirmed, Assumed, Vacant, Carried, Slept), wait: awaiting, is: AfterSilence},
+
+	// The answers were from elsewhere, and the present connection may have stalled.
+	{ask: Silent, basis: only(Unknown, Confirmed, Assumed, Vacant, Slept, Idled), is: Yes},
 }
 
 // answers is made of the rules and never changes.
 var answers = transition.New(shape("answers", int(questions)), rules)
 
 var (
-	questionNames = [questions]string{"Withheld", "Unconfirmed", "FromLastGood", "Missed", "Older", "Open", "Confirms", "Lasts"}
+	questionNames = [questions]string{"Withheld", "Unconfirmed", "FromLastGood", "Missed", "Older", "Open", "Confirms", "Lasts", "Silent"}
 	answerNames   = [...]string{"no", "yes", "until silence", "after silence"}
 )
 

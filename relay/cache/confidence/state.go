@@ -10,8 +10,9 @@ const (
 	Confirmed
 	// Assumed: the control plane has never answered, and names count as absent because of that.
 	Assumed
-	// Carried: it is from another node or another server, or from before the key was idle, when the
-	// stream had no resources.
+	// Vacant: it is from before the key was idle, when the stream had no resources.
+	Vacant
+	// Carried: it is from another node or another server.
 	Carried
 	// Slept: it is from before the process slept.
 	Slept
@@ -80,7 +81,7 @@ const (
 )
 
 const (
-	bases  = 7
+	bases  = 8
 	waits  = 4
 	states = bases * waits
 )
@@ -89,7 +90,7 @@ const (
 func (s State) index() int { return int(s.Basis)*waits + int(s.Wait) }
 
 var (
-	basisNames = [bases]string{"Unknown", "Confirmed", "Assumed", "Carried", "Slept", "Idled", "Restored"}
+	basisNames = [bases]string{"Unknown", "Confirmed", "Assumed", "Vacant", "Carried", "Slept", "Idled", "Restored"}
 	waitNames  = [waits]string{"Settled", "Awaiting", "Held", "HeldAwaiting"}
 	eventNames = [events]string{
 		"Answered", "PartAnswered", "AskedAgain", "AskedMore", "Moved", "Resumed", "ResumedEmpty", "Woke",

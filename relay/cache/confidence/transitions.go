@@ -49,7 +49,7 @@ var (
 	awaiting = only(Awaiting, HeldAwaiting)
 
 	trusted = only(Unknown, Confirmed, Assumed)
-	dubious = only(Carried, Slept, Idled, Restored)
+	dubious = only(Vacant, Carried, Slept, Idled, Restored)
 	missed  = only(Slept, Idled, Restored)
 )
 
@@ -67,22 +67,22 @@ var rows = []row{
 	// The control plane gets no versions of restored content, so it has to answer.
 	{on: AskedMore, basis: only(Restored), wait: open, to: State{same, Awaiting}, effect: Start},
 	{on: AskedMore, basis: only(Restored), wait: held, to: State{same, HeldAwaiting}, effect: Start},
-	{on: AskedMore, basis: only(Unknown, Confirmed, Assumed, Carried, Slept, Idled), to: keep},
+	{on: AskedMore, basis: only(Unknown, Confirmed, Assumed, Vacant, Carried, Slept, Idled), to: keep},
 
-	{on: Moved, basis: trusted, to: State{Carried, same}, effect: Forget},
-	{on: Moved, basis: dubious, to: keep, effect: Forget},
+	{on: Moved, basis: only(Unknown, Confirmed, Assumed, Vacant), to: State{Carried, same}, effect: Forget},
+	{on: Moved, basis: only(Carried, Slept, Idled, Restored), to: keep, effect: Forget},
 
 	// A hold from before has no meaning after the key was idle.
-	{on: Resumed, basis: only(Unknown, Confirmed, Assumed, Carried, Slept, Idled), wait: silent, to: State{Idled, Settled}, effect: Forget},
-	{on: Resumed, basis: only(Unknown, Confirmed, Assumed, Carried, Slept, Idled), wait: awaiting, to: State{Idled, Awaiting}, effect: Forget},
+	{on: Resumed, basis: only(Unknown, Confirmed, Assumed, Vacant, Carried, Slept, Idled), wait: silent, to: State{Idled, Settled}, effect: Forget},
+	{on: Resumed, basis: only(Unknown, Confirmed, Assumed, Vacant, Carried, Slept, Idled), wait: awaiting, to: State{Idled, Awaiting}, effect: Forget},
 	{on: Resumed, basis: only(Restored), wait: silent, to: State{same, Settled}, effect: Forget},
 	{on: Resumed, basis: only(Restored), wait: awaiting, to: State{same, Awaiting}, effect: Forget},
-	{on: ResumedEmpty, basis: trusted, wait: silent, to: State{Carried, Settled}, effect: Forget},
-	{on: ResumedEmpty, basis: trusted, wait: awaiting, to: State{Carried, Awaiting}, effect: Forget},
+	{on: ResumedEmpty, basis: trusted, wait: silent, to: State{Vacant, Settled}, effect: Forget},
+	{on: ResumedEmpty, basis: trusted, wait: awaiting, to: State{Vacant, Awaiting}, effect: Forget},
 	{on: ResumedEmpty, basis: dubious, wait: silent, to: State{same, Settled}, effect: Forget},
 	{on: ResumedEmpty, basis: dubious, wait: awaiting, to: State{same, Awaiting}, effect: Forget},
 
-	{on: Woke, basis: only(Unknown, Confirmed, Assumed, Carried), to: State{Slept, Awaiting}, effect: Forget | Start},
+	{on: Woke, basis: only(Unknown, Confirmed, Assumed, Vacant, Carried), to: State{Slept, Awaiting}, effect: Forget | Start},
 	{on: Woke, basis: missed, to: State{same, Awaiting}, effect: Forget | Start},
 
 	{on: CopyRestored, to: State{Restored, same}},
@@ -103,7 +103,7 @@ var rows = []row{
 	// The stream did not exist when the key was idle, or before the content was restored.
 	{on: StayedUp, basis: only(Slept), wait: silent, to: State{Confirmed, Settled}, effect: Wake | Forget},
 	{on: StayedUp, basis: only(Slept), wait: awaiting, to: State{Confirmed, Settled}, effect: Wake | Forget | Mark},
-	{on: StayedUp, basis: only(Unknown, Confirmed, Assumed, Carried, Idled, Restored), to: keep},
+	{on: StayedUp, basis: only(Unknown, Confirmed, Assumed, Vacant, Carried, Idled, Restored), to: keep},
 }
 
 var keep = State{same, same}

@@ -99,7 +99,8 @@ var (
 		"the control plane has never answered, and nothing was restored",
 		"is the control plane's last complete answer",
 		"the control plane has never answered, and names count as absent because of that",
-		"is from another node or another server, or from before the key was idle, when the stream had no resources",
+		"is from before the key was idle, when the stream had no resources",
+		"is from another node or another server",
 		"is from before the process slept",
 		"is from before the key was idle; the process may have slept since",
 		"was restored in part, from last known good or from another node that had it",
@@ -127,5 +128,6 @@ var (
 		"does the control plane still have to answer before a node without a stream of its own may follow this one?",
 		"is the content the control plane's last complete answer, with nothing awaited?",
 		"is the content current for as long as the stream is established?",
+		"is the silence of the stream about a name an answer, if it has ever answered for the type?",
 	}
 )
