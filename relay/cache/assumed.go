@@ -61,7 +61,8 @@ func (t *core) reopen(by int, name string) {
 	if w == nil || w.Stream() != by || t.failed(name) {
 		return
 	}
-	if !t.demand.Answered(w) || t.isGlob(name) {
-		t.demand.Reopen(w, name)
+	if t.demand.Answered(w) && !t.isGlob(name) { // by another node, to which the stream led before
+		t.demand.Doubt(w)
 	}
+	t.demand.Reopen(w, name)
 }

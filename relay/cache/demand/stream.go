@@ -204,6 +204,13 @@ func (d *Demand[S]) Reopen(w *Interest[S], name string) {
 	d.streams[w.stream].unanswered[name] = w
 }
 
+// Doubt makes w count as not answered by its stream, until that answers all that it is asked next.
+func (d *Demand[S]) Doubt(w *Interest[S]) {
+	d.guard.Writing()
+	d.seq++
+	w.seq = d.seq
+}
+
 // Presume makes w count as answered by its stream. It returns what [Demand.Retract] needs to reverse
 // that; otherwise [Demand.Close] has to follow.
 func (d *Demand[S]) Presume(w *Interest[S]) (seq uint64) {
