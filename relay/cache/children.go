@@ -137,10 +137,14 @@ func (c *children) look() {
 // endpoints here.
 func (g *Group) parentsOf(url string) (tables []*Table) {
 	for _, above := range parentTypes[url] {
-		if t := g.lookup(resource.TypeOf(above)); t != nil {
-			tables = append(tables, t)
-		} else {
-			tables = append(tables, g.parentsOf(above)...)
+		found := []*Table{g.lookup(resource.TypeOf(above))}
+		if found[0] == nil {
+			found = g.parentsOf(above)
+		}
+		for _, t := range found {
+			if !slices.Contains(tables, t) { // two missing types may have the same parent
+				tables = append(tables, t)
+			}
 		}
 	}
 	return tables

@@ -65,7 +65,7 @@ func TestClaimsOfChildren(t *testing.T) {
 				w.answer(endpoints)
 				w.remove(endpoints, "a", "b", "d")
 				sent, rest := c.reconcile(t, []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}, {Name: "d", Version: "1"}})
-				equal(t, "told at once", sent, []string{"-d"})
+				equal(t, "sent at once", sent, []string{"-d"})
 				gone, rest, _ := c.table.Gone(&c.w, nil, rest)
 				if gone != nil || len(rest) != 2 {
 					t.Fatalf("%v have gone, and %v are open; expected a and b to be open", gone, rest)
@@ -172,9 +172,9 @@ func TestClaimsOfUnknownClusters(t *testing.T) {
 		}
 		c, e := w.client(clusters, true), w.client(endpoints, false, "b", "x")
 		sent, clustersLeft := c.reconcile(t, held("b", "x"))
-		equal(t, "clusters that are told at once", sent, []string{"a", "-b"})
+		equal(t, "clusters that are sent at once", sent, []string{"a", "-b"})
 		sent, endpointsLeft := e.reconcile(t, held("b", "x"))
-		equal(t, "endpoints that are told at once", sent, []string{"-b"})
+		equal(t, "endpoints that are sent at once", sent, []string{"-b"})
 		for _, over := range []bool{false, true} {
 			for _, c := range []struct {
 				*client

@@ -205,7 +205,7 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 		for _, c := range []*client{named, all} {
 			send, _, rest := c.table.Reconcile(&c.w, nil, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}})
 			if c == named && !slices.Equal(send.List, []string{"b"}) || c == all && send != nil {
-				t.Errorf("told of %v, legs %+v", send, c.table.core.streams)
+				t.Errorf("sent %v, streams %+v", send, c.table.core.streams)
 			}
 			if gone, _, _ := c.table.Gone(&c.w, nil, rest); gone != nil {
 				t.Errorf("%v is gone", gone.List)
@@ -243,7 +243,7 @@ func TestSilenceEndsDoubt(t *testing.T) {
 
 		claims := []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}}
 		if send, _, rest := c.table.Reconcile(&c.w, nil, claims); send != nil && send.Len() > 0 || len(rest) != 2 {
-			t.Errorf("before the origin is known to have nothing: told of %v, %v left", send, rest)
+			t.Errorf("before the origin is known to have nothing: sent %v, %v left", send, rest)
 		}
 		if missing := w.feed.Missing(endpoints, []string{"a", "b"}); !slices.Equal(missing, []string{"a", "b"}) {
 			t.Errorf("what may still come is %v", missing)

@@ -86,15 +86,10 @@ func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 	byURL := make(map[string]*pendingRestore, len(byType))
 	for url, all := range byType {
 		merged := mergeSnapshots(all, g.headOf(url))
-		k := newestHeld(all)
-		if k != nil {
-			merged.HeldAsOf = k.HeldAsOf
-		}
+		merged.HeldAsOf = oldestHeld(all)
 		byURL[url] = g.newPendingRestore(merged)
-		if k != nil {
-			if t := g.lookup(k.Type); t != nil {
-				taken = f.takeOver(t, g.newPendingRestore(*k), t.core.renewHeld) || taken
-			}
+		if k, t := newestHeld(all), g.lookup(merged.Type); k != nil && t != nil {
+			taken = f.takeOver(t, g.newPendingRestore(*k), t.core.renewHeld) || taken
 		}
 	}
 	for more := true; more; taken = taken || more { // what is taken over may refer to more
@@ -116,6 +111,17 @@ func newestHeld(all []Snapshot) (newest *Snapshot) {
 		}
 	}
 	return newest
+}
+
+// oldestHeld is since when the control plane may no longer serve some of what any of the snapshots holds
+// back; zero if that is unknown, and if none does.
+func oldestHeld(all []Snapshot) (asOf time.Time) {
+	for i, first := 0, true; i < len(all); i++ {
+		if k := &all[i]; k.HeldBack && (first || k.HeldAsOf.Before(asOf)) { // zero is before all
+			asOf, first = k.HeldAsOf, false
+		}
+	}
+	return asOf
 }
 
 // renewHeld replaces what a stream holds back by what r has, if the control plane served that later,

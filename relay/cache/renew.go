@@ -303,7 +303,7 @@ func (t *core) renew(r *pendingRestore) (renewed uint64) {
 // restoreSilent restores names that a stream counts as absent by its silence alone, if r has them and
 // there is no stream any more: its connection may have stalled. It reports whether there were any.
 func (t *core) restoreSilent(by int, r *pendingRestore) (restored bool) {
-	if t.group.isUp(by) {
+	if t.group.upstreamOf(by).Connected {
 		return false
 	}
 	for _, one := range r.snapshot.Resources {

@@ -238,14 +238,7 @@ func (t *core) compareRestored(by int) {
 // mayRestore reports whether restored content is better than nothing: the stream has never
 // answered for the type, or its control plane cannot be asked, or not yet.
 func (t *core) mayRestore(stream int) bool {
-	return stream != Nobody && (!t.demand.Stream(stream).HasAnswered() || !t.group.isUp(stream))
-}
-
-// isUp reports whether there is a stream. It may be called with a table's mu held.
-func (g *Group) isUp(stream int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.streams[stream].link.IsUp()
+	return stream != Nobody && (!t.demand.Stream(stream).HasAnswered() || !t.group.upstreamOf(stream).Connected)
 }
 
 // restoreResource puts a resource into the table as if each stream that had a copy, and asks
