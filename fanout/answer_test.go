@@ -37,12 +37,6 @@ func TestAnswerOf(t *testing.T) {
 			t.Errorf("rest %d: %d, expected %d", i, got, want)
 		}
 	}
-	// It never has both.
-	for i, want := range [...]conversation.Removals{conversation.NoRemovals, conversation.SomeRemovals, conversation.KeptFromNode} {
-		if got := answerOf(&cache.Changes{Withdraws: i&1 != 0, Withholds: i&2 != 0}).Removals; got != want {
-			t.Errorf("removals %d: %d, expected %d", i, got, want)
-		}
-	}
 	for i, want := range [...]Exposure{NotExposed, Exposed} {
 		if got := exposureTo(&cache.Changes{Replaced: i == 1}); got != want {
 			t.Errorf("replaced %t: %d, expected %d", i == 1, got, want)

@@ -133,7 +133,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		answer: answerOf(&c), exposure: exposureTo(&c), proof: proofOf(&c),
 	}
 	switch {
-	case f.relay && (c.Derived || c.More || c.Withholds):
+	case f.relay && (c.Derived || c.More || c.Removals == cache.KeptFromNode):
 		c.Version = ""
 	case f.delta && !f.relay && c.System.Version != "": // SotW clients of other nodes must see the same version (D7)
 		c.Version = c.System.Version
@@ -156,7 +156,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 
 // answerOf returns what a conversation has to know of an answer, in a form that can say all of it.
 func answerOf(c *cache.Changes) conversation.Answer {
-	return conversation.Answer{Extent: extentOf(c), Rest: leftBy(c), Removals: removalsOf(c)}
+	return conversation.Answer{Extent: extentOf(c), Rest: leftBy(c), Removals: c.Removals}
 }
 
 func extentOf(c *cache.Changes) conversation.Extent {
@@ -179,16 +179,6 @@ func leftBy(c *cache.Changes) conversation.Rest {
 		return conversation.UnknownLeft
 	}
 	return conversation.NothingLeft
-}
-
-func removalsOf(c *cache.Changes) conversation.Removals {
-	switch {
-	case c.Withholds:
-		return conversation.KeptFromNode
-	case c.Withdraws:
-		return conversation.SomeRemovals
-	}
-	return conversation.NoRemovals
 }
 
 // exposureTo returns what a client that is sent an answer is exposed to of a candidate.

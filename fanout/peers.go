@@ -140,7 +140,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *transport.
 	var m resource.PeerMark
 	// While removals wait for other types, the other node would take the resources that it still
 	// has for current ones, and pass them on to others.
-	due := b.answer.Rest != conversation.NothingLeft || b.answer.Removals == conversation.KeptFromNode || q.Scope == cache.NotesOnly
+	due := b.answer.Rest != conversation.NothingLeft || b.answer.Removals == cache.KeptFromNode || q.Scope == cache.NotesOnly
 	if !due {
 		m.Edits = s.tier.edits[ts]
 	}

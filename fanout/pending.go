@@ -114,7 +114,7 @@ func (s *stream) orderedLocked(ts *typeState, h cache.SubscriptionState, q cache
 	// The look at the table comes before the question which removals must wait: a route may have
 	// changed before the removal that we just saw. If nothing is withdrawn, clients whose removals
 	// must wait and clients whose removals need not wait share the answer.
-	if b.answer.Removals == conversation.SomeRemovals && ts.MayKeepRemovals(q.Since, ts.supplies()) && s.keepsLocked(ts, now) {
+	if b.answer.Removals == cache.SomeRemovals && ts.MayKeepRemovals(q.Since, ts.supplies()) && s.keepsLocked(ts, now) {
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)
 	}

@@ -138,7 +138,7 @@ func (r *runner) reopenReplaced() {
 	}
 	for s := range r.sessions() {
 		for _, a := range s.types {
-			if s.up && a.claims != r.feed.Claims(a.Type) {
+			if s.up() && a.claims != r.feed.Claims(a.Type) {
 				r.renew(s)
 				break
 			}

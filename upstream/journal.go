@@ -24,23 +24,34 @@ type journal struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	streams          int       // streams that are up
-	down             bool      // no stream is up, and an attempt failed
-	unconnected      bool      // an attempt to connect failed since down was set
-	since            time.Time // when down was set
+	streams          int // streams that are up
+	outage           outage
+	since            time.Time // when the outage began
 	failures         int       // of all keys, since then
 	last             error     // the newest of them
 	remind           time.Time // when to log again that it is down
 	interval         time.Duration
 	reach            reach
 	reported         reported
-	backUp           chan struct{} // closed by the end of down and by wakeWaiting; nil while nothing waits for that
+	backUp           chan struct{} // closed by the end of the outage and by wakeWaiting; nil while nothing waits for that
 	noLoad           bool          // the server supports no load reports
 	quarantinedTypes map[quarantinedType]struct{}
 	state            ration   // of lines about the state
 	partial          ration   // of lines about single streams and responses
 	lines            []func() // to be written when mu is unlocked
 }
+
+// outage is whether a server can be used.
+type outage uint8
+
+const (
+	// noOutage: a stream is up, or nothing has failed yet.
+	noOutage outage = iota
+	// noStream: no stream is up, and an attempt failed. All attempts to connect succeeded.
+	noStream
+	// noConnection: no stream is up, and an attempt to connect failed.
+	noConnection
+)
 
 // reported is the state of a control plane that the last event about it has.
 type reported string
@@ -65,14 +76,14 @@ func (j *journal) connected() {
 	defer j.unlock()
 	j.streams++
 	switch {
-	case j.down:
+	case j.outage != noOutage:
 		j.wakeWaitingLocked()
 		j.logChangeLocked(reportedBack, slog.LevelInfo, j.what+" is back",
 			slog.Duration("down_for", time.Since(j.since).Round(time.Millisecond)), slog.Int("failures", j.failures))
 	case j.streams == 1:
 		j.logChangeLocked(reportedBack, slog.LevelInfo, "connected to the "+j.what)
 	}
-	j.down = false
+	j.outage = noOutage
 }
 
 // back returns a channel that is closed when a stream is up after none was, and by wakeWaiting.
@@ -111,8 +122,15 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 			append(event, slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))...)
 		return
 	}
-	if !j.down {
-		j.down, j.since, j.failures, j.unconnected = true, now, 1, !opened
+	began, was := j.outage == noOutage, j.outage
+	switch {
+	case !opened:
+		j.outage = noConnection
+	case began:
+		j.outage = noStream
+	}
+	if began {
+		j.since, j.failures = now, 1
 		j.interval = firstReminder
 		j.remind = now.Add(j.interval)
 		j.logChangeLocked(reportedLost, slog.LevelWarn, "no stream to the "+j.what+", retrying with backoff",
@@ -120,8 +138,7 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 		return
 	}
 	j.failures++
-	if !opened && !j.unconnected {
-		j.unconnected = true
+	if j.outage != was {
 		j.logLocked(slog.LevelWarn, "cannot connect to the "+j.what+", retrying with backoff",
 			slog.Int64("keys", keys), errorAttr(err))
 		return
@@ -168,10 +185,10 @@ func (j *journal) shed(key, typeURL string, names int) {
 // problem describes the present problem with the address; "" if none is known.
 func (j *journal) problem() string {
 	j.mu.Lock()
-	down, since, last := j.down, j.since, j.last
+	outage, since, last := j.outage, j.since, j.last
 	connection := j.reach
 	j.mu.Unlock()
-	if !down {
+	if outage == noOutage {
 		return connection.problem()
 	}
 	text := "no stream since " + since.UTC().Format(time.RFC3339)

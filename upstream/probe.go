@@ -65,8 +65,8 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 		}
 	case evHeaders:
 	case evResponse:
-		if s := p.session; !s.up {
-			s.up = true
+		if s := p.session; !s.up() {
+			s.accepted = byAnswer
 			r.cp.metrics.stream(1)
 		}
 		r.useServer(l)
@@ -92,7 +92,7 @@ func (r *runner) stopProbe(l *serverStream) {
 		return
 	}
 	p.stop()
-	if p.session != nil && p.session.up {
+	if p.session != nil && p.session.up() {
 		r.cp.metrics.stream(-1)
 	}
 	l.probe = nil

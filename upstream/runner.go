@@ -23,7 +23,6 @@ type runner struct {
 
 	following *Following // set if another node owns the key; nil otherwise
 
-	up    bool // some session is up
 	timer *time.Timer
 	group sync.WaitGroup // goroutines of the server streams
 
@@ -165,10 +164,10 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		r.inform(l, l.types.Reconnected(l.session.conn, time.Now())...)
 		r.ask(l.session, demands, true)
 	case evHeaders:
-		r.markUp(l.session, true)
+		r.markUp(l.session, byAnswer)
 	case evResponse:
 		r.useServer(l)
-		r.markUp(l.session, true)
+		r.markUp(l.session, byAnswer)
 		r.respond(l.session, ev.response)
 	case evFailed, evEnded:
 		l.failed = l.failed || !ev.end.responded // C15, as in A57
@@ -183,7 +182,7 @@ func (r *runner) handle(ctx context.Context, ev event) {
 			return
 		}
 		l.server.journal.failed(ev.end.err, ev.end.opened, r.cp.keys.Load())
-		if !r.up {
+		if !r.isUp() {
 			r.feed.Down(ev.end.err) // C14: nothing else changes
 			if r.following != nil {
 				r.following.State(ev.end.err)
@@ -207,19 +206,20 @@ func (r *runner) useServer(l *serverStream) {
 	r.markAll()
 }
 
-// markUp records that the stream is up. heard is true if the server has sent something.
-func (r *runner) markUp(s *session, heard bool) {
-	if s.silent && heard || !s.up {
-		r.feed.Mute(!heard)
-		s.silent = !heard
-	}
-	if s.up {
+// markUp records that the server accepts the stream, and why.
+func (r *runner) markUp(s *session, why acceptance) {
+	if s.accepted >= why {
 		return
 	}
-	s.up, s.silenceAt = true, time.Time{}
+	was := s.accepted
+	s.accepted = why
+	r.feed.Mute(why == bySilence)
+	if was != unaccepted {
+		return
+	}
+	s.silenceAt = time.Time{}
 	r.cp.metrics.stream(1)
 	s.serverStream.server.journal.connected()
-	r.up = true
 	if r.following == nil {
 		r.feed.Up()
 		return
@@ -237,12 +237,18 @@ func (r *runner) closeSession(l *serverStream) {
 		return
 	}
 	l.session = nil
-	if s.up {
+	if s.up() {
 		r.cp.metrics.stream(-1)
 		l.server.journal.disconnected()
 	}
-	r.up = false
-	for other := range r.sessions() {
-		r.up = r.up || other.up
+}
+
+// isUp reports whether some server has accepted its stream.
+func (r *runner) isUp() bool {
+	for s := range r.sessions() {
+		if s.up() {
+			return true
+		}
 	}
+	return false
 }

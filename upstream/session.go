@@ -37,15 +37,29 @@ type session struct {
 	// Owned by the runner.
 	node      *corev3.Node // for the first message, nil once it was sent
 	broken    bool         // sending failed: the receiver returns the reason
-	up        bool         // the server has accepted the stream; see runner.acceptSilence
-	silent    bool         // it is up only because of its silence
-	silenceAt time.Time    // when silence may count as up
+	accepted  acceptance
+	silenceAt time.Time // when silence may count as up
 	types     map[string]*asked
 	absences  absences
 	// largest is the size of the largest request, and largestType its type.
 	largest     int
 	largestType *resource.Type
 }
+
+// acceptance is what shows that the server accepts a stream. It only grows.
+type acceptance uint8
+
+const (
+	// unaccepted: nothing yet. The stream counts as down.
+	unaccepted acceptance = iota
+	// bySilence: it has been open for a while, and nothing is missing; see [runner.acceptSilence].
+	bySilence
+	// byAnswer: the server has sent something.
+	byAnswer
+)
+
+// up reports whether the server has accepted the stream.
+func (s *session) up() bool { return s.accepted != unaccepted }
 
 // asked is the subscription of a stream to one type: the conversation about it, and what the runner
 // keeps with it.

@@ -91,7 +91,7 @@ func (r *runner) absent(s *session, w awaited) {
 // missing except types on probe streams: a server that has nothing new for a returning client need
 // not even send headers. While something is missing, silence means nothing.
 func (r *runner) acceptSilence(s *session, now time.Time) {
-	if !s.up && s.silenceAt.IsZero() && now.Sub(s.opened) >= silenceAfter && !r.feed.Waiting(s.serverStream.quarantines) {
-		r.markUp(s, false)
+	if !s.up() && s.silenceAt.IsZero() && now.Sub(s.opened) >= silenceAfter && !r.feed.Waiting(s.serverStream.quarantines) {
+		r.markUp(s, bySilence)
 	}
 }

@@ -154,7 +154,7 @@ func (c *Conversation) Judge(v *View, q *cache.Query, a *Answer) Decision {
 		return Decision{Act: Send}
 	case a.Rest == PartsLeft:
 		return Decision{Act: SkipAndAsk}
-	case c.Has(FirstAnswerDue) && v.Knowledge == Complete && a.Removals != KeptFromNode: // B24
+	case c.Has(FirstAnswerDue) && v.Knowledge == Complete && a.Removals != cache.KeptFromNode: // B24
 		return Decision{Act: SendEmpty}
 	case q.KeepRemoved:
 		return Decision{Skip, Ordered}

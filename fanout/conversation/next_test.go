@@ -163,7 +163,7 @@ func TestJudge(t *testing.T) {
 		"a part that SotW has no form of": {1, 0, View{Knowledge: Complete}, cache.Query{}, Answer{Rest: PartsLeft}, Decision{Act: SkipAndAsk}},
 		"an empty wildcard":               {1, FirstAnswerDue, View{Knowledge: Complete}, cache.Query{}, Answer{}, Decision{Act: SendEmpty}},
 		"an unknown wildcard":             {1, FirstAnswerDue, View{}, cache.Query{}, Answer{}, Decision{Skip, Unknown}},
-		"removals held back from a node":  {1, FirstAnswerDue, View{Knowledge: Complete}, cache.Query{KeepRemoved: true}, Answer{Removals: KeptFromNode}, Decision{Skip, Ordered}},
+		"removals held back from a node":  {1, FirstAnswerDue, View{Knowledge: Complete}, cache.Query{KeepRemoved: true}, Answer{Removals: cache.KeptFromNode}, Decision{Skip, Ordered}},
 		"nothing":                         {1, 0, View{Knowledge: Complete}, cache.Query{}, Answer{}, Decision{Act: Skip}},
 	} {
 		t.Run(name, func(t *testing.T) {

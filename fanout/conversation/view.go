@@ -104,7 +104,7 @@ func (k Knowledge) lack() Reason { return lacks[k] }
 type Answer struct {
 	Extent   Extent
 	Rest     Rest
-	Removals Removals
+	Removals cache.Removals
 }
 
 // Extent is what an answer says.
@@ -131,17 +131,4 @@ const (
 	UnknownLeft
 	// PartsLeft: further parts of the content (B40).
 	PartsLeft
-)
-
-// Removals is what [cache.Query.KeepRemoved] does to an answer.
-type Removals uint8
-
-const (
-	// NoRemovals: nothing.
-	NoRemovals Removals = iota
-	// SomeRemovals: it was not set, and would hold something back.
-	SomeRemovals
-	// KeptFromNode: it holds removals back from another node, which takes the resources that it still
-	// has for current ones.
-	KeptFromNode
 )

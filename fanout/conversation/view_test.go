@@ -68,7 +68,7 @@ func TestEachDecision(t *testing.T) {
 		c, v := at(State{}, Mark(d.of(2))*FirstAnswerDue), View{Responses: uint64(d.of(2)), Knowledge: Knowledge(d.of(4)), Scope: cache.Scope(d.of(2)) * cache.FullState}
 		c.Nonce = uint64(d.of(2))
 		q := cache.Query{KeepRemoved: d.of(2) == 1}
-		a := Answer{Extent: Extent(d.of(4)), Rest: Rest(d.of(3)), Removals: Removals(d.of(3))}
+		a := Answer{Extent: Extent(d.of(4)), Rest: Rest(d.of(3)), Removals: cache.Removals(d.of(3))}
 		if got, want := c.Judge(&v, &q, &a), judgeByFacts(c, &v, &q, &a); got != want {
 			t.Errorf("nonce %d, marks %d, %+v, removals wait %t, %+v: %+v, expected %+v", c.Nonce, c.marks, v, q.KeepRemoved, a, got, want)
 		}
@@ -151,7 +151,7 @@ func judgeByFacts(c *Conversation, v *View, q *cache.Query, a *Answer) Decision 
 	if more {
 		return Decision{Act: SkipAndAsk}
 	}
-	if c.Has(FirstAnswerDue) && complete && a.Removals != KeptFromNode {
+	if c.Has(FirstAnswerDue) && complete && a.Removals != cache.KeptFromNode {
 		return Decision{Act: SendEmpty}
 	}
 	if q.KeepRemoved {

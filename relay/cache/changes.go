@@ -40,11 +40,8 @@ type Changes struct {
 	// KeepRemoved holds back, and those for which there was no room. Unrefreshed are names to
 	// refresh for which there was none.
 	Withheld, Unrefreshed *Names
-	// Withholds notifies another node that KeepRemoved holds removals back.
-	Withholds bool
-	// Withdraws says that there is, or may be, something that KeepRemoved would hold back: if it is
-	// false, the answer needs no wait.
-	Withdraws bool
+	// Removals is what KeepRemoved does, or would do, to the answer.
+	Removals Removals
 	// Unknown are forced names of which nothing is known yet. Unjudged are those of them that the
 	// client asks for by a glob or the wildcard only: if they turn out not to exist, that is no
 	// change; see [Table.Gone].
@@ -78,6 +75,19 @@ type Changes struct {
 	// Replaced says that it has something of the view, see [Query], that the table has not.
 	Replaced bool
 }
+
+// Removals is what [Query.KeepRemoved] does to an answer.
+type Removals uint8
+
+const (
+	// NoRemovals: nothing. The answer needs no wait.
+	NoRemovals Removals = iota
+	// SomeRemovals: it was not set, and holds something back, or may do so.
+	SomeRemovals
+	// KeptFromNode: it holds removals back from another node, which takes the resources that it still
+	// has for current ones.
+	KeptFromNode
+)
 
 // Empty reports whether there is nothing to send.
 func (c *Changes) Empty() bool {
@@ -152,13 +162,17 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 		}
 		p.pickForcedErrors()
 	}
-	c.Withholds = q.Reader == OtherNode && q.KeepRemoved && (c.Withheld != nil || p.withholds())
 	if q.Scope.isWhole() && !c.Empty() {
 		c.Resources, c.Heartbeats = nil, nil
 		p.pickWhole()
 	}
 	t.core.calledAll(c.Removed)
-	c.Withdraws = c.Withdraws || len(c.Removed)+len(c.RemovedNames)+len(c.Errors) > 0
+	switch {
+	case q.Reader == OtherNode && q.KeepRemoved && (c.Withheld != nil || p.withholds()):
+		c.Removals = KeptFromNode
+	case len(c.Removed)+len(c.RemovedNames)+len(c.Errors) > 0:
+		c.Removals = SomeRemovals
+	}
 	p.finish()
 	return c, p.loose, nil
 }

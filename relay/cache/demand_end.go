@@ -112,21 +112,23 @@ func (t *Table) tidy() {
 
 // leaveWildcard ends the demand for the wildcard. dropMembers has to follow.
 func (t *core) leaveWildcard() {
-	t.leftAsked = t.demand.EndWildcard()
-	t.leaving = true
+	t.leaving = leavingUnasked
+	if t.demand.EndWildcard() {
+		t.leaving = leavingAsked
+	}
 }
 
 // dropMembers drops in steps what no client can see any more without the wildcard. t.mu must not be
 // held.
 func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
 	for _, e := range t.core.entriesInSteps(&t.mu) {
-		if !t.core.leaving {
+		if t.core.leaving == notLeaving {
 			return
 		}
 		t.core.dropUnwanted(e, woken)
 	}
 	t.mu.Lock()
-	t.core.leaving = false
+	t.core.leaving = notLeaving
 	t.core.endAllPending()
 	t.core.forgetOrders()
 	t.mu.Unlock()
@@ -135,14 +137,14 @@ func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
 // dropRest completes dropMembers in one piece: there is interest in the wildcard again, and
 // no client may see leftovers of its previous content.
 func (t *core) dropRest() {
-	if !t.leaving {
+	if t.leaving == notLeaving {
 		return
 	}
 	for _, e := range t.store.Entries() {
 		t.dropUnwanted(e, t.woken)
 	}
 	t.endAllPending()
-	t.leaving = false
+	t.leaving = notLeaving
 }
 
 // dropUnwanted forgets the parts of an entry that no demand covers any more.
@@ -178,7 +180,7 @@ func (t *core) releaseCopy(e *table.Entry, h table.Copy, woken map[*Subscription
 	if stream.gate != nil {
 		stream.gate.End(e.Name)
 	}
-	brought := h.Stream == t.demand.Wildcard().Stream() && (t.demand.Stream(h.Stream).WildcardAsked() || t.leaving && t.leftAsked)
+	brought := h.Stream == t.demand.Wildcard().Stream() && (t.demand.Stream(h.Stream).WildcardAsked() || t.leaving == leavingAsked)
 	t.demand.Release(h.Stream, e.Name, h.Res.Name, brought)
 	u := updateTxn{table: t, by: h.Stream, first: t.store.Gen() + 1, woken: woken}
 	fallback := t.fallbackStream(e)

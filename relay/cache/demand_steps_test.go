@@ -138,7 +138,7 @@ func TestWildcardWhileItsMembersGo(t *testing.T) {
 	w.feed.Apply(Update{Type: clusters, Resources: rs, Full: true})
 	c.table.Leave(&c.w)
 	c.table.mu.watch = func(held bool) {
-		if held || !c.table.core.leaving || c.table.known() > 5 {
+		if held || c.table.core.leaving == notLeaving || c.table.known() > 5 {
 			return
 		}
 		c.table.mu.watch = nil

@@ -49,16 +49,15 @@ type Group struct {
 
 	mu lockorder.Mutex[lockorder.Group]
 	// Guarded by mu.
-	tables     map[string]*Table
-	order      []*Table // by the order E1, then by age
-	linger     *time.Timer
-	lingerAt   time.Time
-	expiring   bool // expire runs, and runs once more if expireMore
-	expireMore bool
-	guard      *time.Timer // see removeHeld
-	guardAt    time.Time
-	ended      bool
-	tierHeads  map[string]TierHead // by the URL of types without a table; nil for none
+	tables    map[string]*Table
+	order     []*Table // by the order E1, then by age
+	linger    *time.Timer
+	lingerAt  time.Time
+	expiry    expiry
+	guard     *time.Timer // see removeHeld
+	guardAt   time.Time
+	ended     bool
+	tierHeads map[string]TierHead // by the URL of types without a table; nil for none
 	// pendingRestores is the last known good of types without a table, by URL; see Revive.
 	pendingRestores map[string]*pendingRestore
 	holds           map[string]heldElsewhere // by type URL; nil for none
@@ -226,22 +225,37 @@ func (g *Group) armLocked(at time.Time) {
 	}
 }
 
+// expiry is what [Group.expire] does, which runs once at a time.
+type expiry uint8
+
+const (
+	expiryIdle  expiry = iota
+	expiryRuns         // it runs
+	expiryAgain        // it runs, and was called meanwhile: it runs once more
+)
+
 // expire ends the demand whose linger time has passed. While the key has no clients at all it keeps
 // its whole demand, because that is what a returning client wants.
 func (g *Group) expire() {
 	g.mu.Lock()
 	g.lingerAt = time.Time{}
-	running := g.expiring
-	g.expiring, g.expireMore = true, running
+	runs := g.expiry != expiryIdle
+	g.expiry = expiryRuns
+	if runs {
+		g.expiry = expiryAgain
+	}
 	g.mu.Unlock()
-	if running {
+	if runs {
 		return
 	}
-	for more := true; more; {
+	for again := true; again; {
 		g.expireOnce()
 		g.mu.Lock()
-		more = g.expireMore
-		g.expiring, g.expireMore = more, false
+		again = g.expiry == expiryAgain
+		g.expiry = expiryIdle
+		if again {
+			g.expiry = expiryRuns
+		}
 		g.mu.Unlock()
 	}
 }

@@ -303,7 +303,7 @@ func (p *picker) pickState(e *table.Entry) {
 		p.out.Resources = append(p.out.Resources, was)
 		p.leftover = p.leftover.Add(was.Member())
 	default:
-		p.out.Withdraws = true
+		p.out.Removals = SomeRemovals
 	}
 }
 

@@ -188,7 +188,7 @@ func (m *machine) withdraws(t *rapid.T, c *reader, q Query, kept Changes) {
 	if err != nil {
 		t.Fatalf("%v: %v", c.at, err)
 	}
-	if all.Withdraws || all.More || kept.More { // a part ends earlier if a removal follows it
+	if all.Removals != NoRemovals || all.More || kept.More { // a part ends earlier if a removal follows it
 		return
 	}
 	equal(t, "what is told", said(all), said(kept))

@@ -69,11 +69,10 @@ type core struct {
 	leftOpen atomic.Bool      // see leaveOpen; needs no lock
 
 	// The interest of clients.
-	subs      map[subKey]*Subscription
-	demand    demand.Demand[*Subscription]
-	leaving   bool // see dropMembers
-	leftAsked bool // with leaving: the control plane had been asked for the wildcard
-	expired   int  // names whose linger time ended since the last tidy
+	subs    map[subKey]*Subscription
+	demand  demand.Demand[*Subscription]
+	leaving leaving
+	expired int // names whose linger time ended since the last tidy
 	// retired holds subscriptions without clients. Their names are released in steps, once the lock is
 	// released.
 	retired []*Subscription
@@ -94,6 +93,16 @@ type core struct {
 	tierHead       headState
 	pendingRestore *pendingRestore
 }
+
+// leaving is whether the demand for the wildcard has ended, and its content is being dropped; see
+// [Table.dropMembers].
+type leaving uint8
+
+const (
+	notLeaving     leaving = iota
+	leavingUnasked         // the control plane had not been asked for the wildcard
+	leavingAsked           // it had been asked
+)
 
 // Stats counts what happened to a table.
 type Stats struct {

@@ -68,7 +68,7 @@ func (t *core) given() bool {
 		wanted, answered = wanted+s.Wanted(), answered || s.Wanted() > s.Unanswered()
 	}
 	switch {
-	case wanted == 0 || t.leaving: // what is still there is about to be dropped
+	case wanted == 0 || t.leaving != notLeaving: // what is still there is about to be dropped
 		return false
 	case t.store.Live() > 0:
 		return true

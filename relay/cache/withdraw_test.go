@@ -7,38 +7,42 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestWithdraws: E2, K8, K17: an answer says whether it takes something from a client: by a
+// TestRemovalsOf: E2, K8, K17: an answer says whether it takes something from a client: by a
 // removal, by an error that may make it drop a resource, or silently by a full state. Nothing else
 // needs to wait.
-func TestWithdraws(t *testing.T) {
+func TestRemovalsOf(t *testing.T) {
 	w := start(t, Config{})
-	of := func(c *client, q Query, want bool, said ...string) {
+	of := func(c *client, q Query, want Removals, said ...string) {
 		t.Helper()
 		got := c.ask(t, q)
-		if expect(t, got, said...); got.Withdraws != want {
-			t.Errorf("%v withdraws something: %t", said, got.Withdraws)
+		if expect(t, got, said...); got.Removals != want {
+			t.Errorf("removals in %v: %d, expected %d", said, got.Removals, want)
 		}
 	}
 	c, whole, one := w.client(clusters, true), w.client(clusters, true), w.client(endpoints, false, "z")
+	node := w.client(clusters, true)
 	w.apply(clusters, res("a", "1"), res("b", "1"))
-	of(c, Query{}, false, "a", "b")
-	of(whole, Query{Scope: FullState}, false, "a", "b")
+	of(c, Query{}, NoRemovals, "a", "b")
+	of(whole, Query{Scope: FullState}, NoRemovals, "a", "b")
 	w.apply(clusters, res("b", "2"))
-	of(c, Query{}, false, "b")
-	of(whole, Query{Scope: FullState}, false, "a", "b")
+	of(c, Query{}, NoRemovals, "b")
+	of(whole, Query{Scope: FullState}, NoRemovals, "a", "b")
+	of(node, Query{Reader: OtherNode}, NoRemovals, "a", "b")
 	w.remove(clusters, "a")
-	of(c, Query{}, true, "-a")
-	of(whole, Query{Scope: FullState}, true, "b", "-a")
+	of(node, Query{Reader: OtherNode, KeepRemoved: true}, KeptFromNode)
+	of(node, Query{Reader: OtherNode}, SomeRemovals, "-a")
+	of(c, Query{}, SomeRemovals, "-a")
+	of(whole, Query{Scope: FullState}, SomeRemovals, "b", "-a")
 	w.apply(clusters, res("c", "1"))
-	of(whole, Query{Scope: FullState}, false, "b", "c")
+	of(whole, Query{Scope: FullState}, NoRemovals, "b", "c")
 
 	w.refuse(endpoints, refusal("z", resource.CodeUnavailable))
-	of(one, Query{}, true)
+	of(one, Query{}, SomeRemovals)
 	w.feed.Apply(Update{Type: endpoints, RemovedNames: []resource.About{{Name: "z", Variant: "v", Raw: []byte("z{v}")}}})
-	of(one, Query{}, true)
+	of(one, Query{}, SomeRemovals)
 
 	w.apply(clusters, resource.New(resource.Resource{Name: "b", Body: []byte("private"), DoNotCache: true}), res("d", "1"))
-	of(whole, Query{Scope: FullState}, true, "c", "d")
+	of(whole, Query{Scope: FullState}, SomeRemovals, "c", "d")
 }
 
 // TestErrorsWaitWithRemovals: K8, E2: the resource of an error may still be shown while removals
