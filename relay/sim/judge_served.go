@@ -165,10 +165,10 @@ func (j *judge) holderOf(node, key, typeURL string, has func(*view) bool) string
 // servedSomewhere reports whether a client finds a node that could serve it. A client stays at a
 // node that has sent it something, if only an old record of other types: while that node reaches
 // neither the control plane nor a node that has more, it cannot know that there is more (K15). So
-// does one whose node has lost its power, since it has no keepalive.
+// does one whose node has lost its power, or whose connection has stalled, since it has no keepalive.
 func (j *judge) servedSomewhere(c *view, typeURL string) bool {
 	for _, n := range j.world.nodes[:j.world.plan.Nodes] {
-		if c.stream != nil && n.name != c.stream.node && (len(c.stream.answered) > 0 || !j.serves(c.stream)) {
+		if c.stream != nil && n.name != c.stream.node && (len(c.stream.answered) > 0 || !j.serves(c.stream) || j.world.network.stalls(c.stream.node, clientsHost)) {
 			continue
 		}
 		if n.relay == nil || !j.calm(n.name, clientsHost) {

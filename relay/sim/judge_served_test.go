@@ -39,23 +39,35 @@ func TestJudgeServed(t *testing.T) {
 	})
 }
 
-// TestJudgeServedByNobody: a client that waits for an answer of a node which has lost its power
-// cannot know, so no other node could serve it.
+// TestJudgeServedByNobody: a client that waits for an answer of a node which has lost its power, or on a
+// connection that has stalled, cannot know, so no other node could serve it.
 func TestJudgeServedByNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j, observe := forged(t, false)
-		if all := observe(has(1, "a"), came("x"), opened("x", "n0"), got("x", 1, "a"), came("y"), opened("y", "n1")); len(all) > 0 {
-			t.Fatal(all)
-		}
-		j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...)
-		j.world.node("n1").relay = nil
-		for range int((calm+anywhereWithin)/tick) + 1 {
-			time.Sleep(tick) //nolint:forbidigo // virtual time
-			if all := j.look(); len(all) > 0 {
-				t.Fatal(all)
-			}
-		}
-	})
+	for name, begin := range map[string]func(j *judge){
+		"power": func(j *judge) {
+			j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...)
+			j.world.node("n1").relay = nil
+		},
+		"stall": func(j *judge) {
+			j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...)
+			j.world.trouble(2, both(clientsHost, "n1", xdstest.Way{Stalled: true})...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j, observe := forged(t, false)
+				if all := observe(has(1, "a"), came("x"), opened("x", "n0"), got("x", 1, "a"), came("y"), opened("y", "n1")); len(all) > 0 {
+					t.Fatal(all)
+				}
+				begin(j)
+				for range int((calm+anywhereWithin)/tick) + 1 {
+					time.Sleep(tick) //nolint:forbidigo // virtual time
+					if all := j.look(); len(all) > 0 {
+						t.Fatal(all)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestJudgeTurnedAway: a client that is sent away without an answer is found if its node has
