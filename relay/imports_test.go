@@ -23,7 +23,7 @@ const module = "xdsrelay"
 //
 //	cmd → relay → {fanout, upstream, shard} → {relay/cache, relay/load} → {relay/aggregation, relay/resource, relay/trace}
 var layers = map[string][]string{
-	"cmd/xdsrelay":      {"relay", "relay/demo", "relay/xdsget"},
+	"cmd/xdsrelay":      {"relay", "relay/demo", "relay/pause", "relay/xdsget"},
 	"cmd/xdsbench":      {"bench"},
 	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/yamlpos", "relay/lockorder", "relay/pause", "relay/rollout", "relay/hooks"},
 	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/events", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource", "relay/lockorder", "relay/pause", "relay/transition"},
@@ -155,7 +155,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,
 			"relay/resource/a.go imports xdsrelay/relay/aggregation: relay/resource may import nothing of this module"},
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
-			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo, relay/xdsget"},
+			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo, relay/pause, relay/xdsget"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
 			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/events, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlpos, relay/lockorder, relay/pause, relay/rollout, relay/hooks"},
 		{"test kit of the tables in a table", "fanout/conversation/a.go", "// Package conversation is.\npackage conversation; import _ \"xdsrelay/relay/transition/transitiontest\"",

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"xdsrelay/relay/pause"
 )
 
 // memoryReturn decides when garbage and free memory are returned to the system. By itself the Go
@@ -13,8 +15,9 @@ import (
 // free over minutes: after a burst, a process at rest would keep half as much again as it needs. It
 // is pure: it neither measures nor acts.
 type memoryReturn struct {
-	allocated uint64 // at the last look
-	quiet     int    // looks in a row with little allocated
+	allocated [quietLooks]uint64 // at the last looks, in turn
+	looks     int                // so far
+	worth     uint64             // how many times as much as usual has to be there; 0 at first
 	next      time.Time
 	least     uint64 // the least that was resident since memory was returned; 0 at first
 }
@@ -28,18 +31,22 @@ type memoryUse struct {
 }
 
 const (
-	// lookInterval is the time between two looks, and quietLooks how many in a row must find the
-	// process at rest: 3 s, so that nothing is collected between updates that follow each other.
+	// lookInterval is the time between two looks. The process is at rest if it has allocated little
+	// within quietLooks of them: 3 s, so that nothing is collected between updates that follow each other.
 	lookInterval = 500 * time.Millisecond
 	quietLooks   = 6
 	// quietShare: at rest, less than one in quietShare of the memory in use is allocated between two
-	// looks. Keepalive pings of idle clients take less.
+	// looks, in the mean. Keepalive pings of idle clients, and the samples of the live page, take less.
 	quietShare = 256
 	// excessShare: memory is returned if it is one in excessShare of that in use, and at least
 	// leastExcess. What became resident since the last time counts as well: a collection in the middle
 	// of a burst counts as in use what is garbage a moment later, and stacks that have grown.
 	excessShare = 16
 	leastExcess = 4 << 20
+	// restWorth: while the process stays at rest after a return, there has to be restWorth times as much
+	// until the next one. What an idle node allocates, mostly for the questions of other nodes, is not
+	// worth two collections a minute: that was a fifth of its CPU time.
+	restWorth = 4
 	// returnPauses: nothing is returned for returnPauses times the CPU time that it took before, on
 	// each processor, so that it takes about 4 % of them at most. It takes less: as much must have
 	// been allocated again, and that slowly.
@@ -48,40 +55,34 @@ const (
 
 // step reports whether memory is to be returned now.
 func (m *memoryReturn) step(now time.Time, u memoryUse) bool {
-	since := u.allocated - m.allocated
-	m.allocated = u.allocated
-	if m.quiet++; since > u.inUse/quietShare+64<<10 {
-		m.quiet = 0
+	at := m.looks % quietLooks
+	quiet := m.looks >= quietLooks && u.allocated-m.allocated[at] <= quietLooks*(u.inUse/quietShare+64<<10)
+	m.allocated[at] = u.allocated
+	if m.looks++; !quiet {
+		m.worth = 1
 	}
 	m.least = min(m.least, u.resident)
-	return m.quiet >= quietLooks && max(u.excess, u.resident-m.least) >= max(u.inUse/excessShare, leastExcess) && !now.Before(m.next)
+	return quiet && max(u.excess, u.resident-m.least) >= m.worth*max(u.inUse/excessShare, leastExcess) && !now.Before(m.next)
 }
 
 // took records that memory was returned, which took so much CPU time, on a number of processors, and
 // left so many bytes resident.
 func (m *memoryReturn) took(now time.Time, cpu time.Duration, processors int, resident uint64) {
-	m.next, m.least = now.Add(returnPauses*cpu/time.Duration(processors)), resident
+	m.next, m.least, m.worth = now.Add(returnPauses*cpu/time.Duration(processors)), resident, restWorth
 }
 
 // returnMemory returns memory to the system whenever the process is at rest, until ctx ends.
 func returnMemory(ctx context.Context) {
 	var m memoryReturn
 	samples := useSamples()
-	tick := time.NewTicker(lookInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			if !m.step(now, readUse(samples)) {
-				continue
-			}
-			before := collectorTime()
-			runtime.GC() // what pools keep survives the first collection, and stacks shrink by half in each
-			debug.FreeOSMemory()
-			m.took(time.Now(), collectorTime()-before, runtime.GOMAXPROCS(0), readUse(samples).resident)
+	for pause.For(ctx, pause.Next(lookInterval)) {
+		if !m.step(time.Now(), readUse(samples)) {
+			continue
 		}
+		before := collectorTime()
+		runtime.GC() // what pools keep survives the first collection, and stacks shrink by half in each
+		debug.FreeOSMemory()
+		m.took(time.Now(), collectorTime()-before, runtime.GOMAXPROCS(0), readUse(samples).resident)
 	}
 }
 

@@ -38,15 +38,24 @@ func TestMemoryReturn(t *testing.T) {
 		{"soon afterwards", 19, 1000, 50 * mega, 210 * mega, 0},
 		{"10 s afterwards", 1, 1000, 50 * mega, 210 * mega, 1},
 		{"with little to return", 100, 1000, 9 * mega, 169 * mega, 0},
-		{"with pings of clients", 6, mega / 2, 11 * mega, 169 * mega, 1},
+		{"with what an idle node allocates", 600, mega / 2, 39 * mega, 199 * mega, 0},
+		{"until it is much", 1, mega / 2, 40 * mega, 199 * mega, 1},
+		{"after updates", 20, 2 * mega, 11 * mega, 169 * mega, 0},
+		{"and a pause, with pings of clients", 6, mega / 2, 11 * mega, 169 * mega, 1},
 		{"with updates", 6, 2 * mega, 50 * mega, 210 * mega, 0},
 		{"with garbage that the last collection counted as in use", 26, 1000, mega, 180 * mega, 1},
 		{"if that was in use", 100, 1000, mega, 169 * mega, 0},
 		{"when the system took some back", 20, 1000, mega, 150 * mega, 0},
-		{"and it is resident again", 1, 1000, mega, 162 * mega, 1},
+		{"and it is resident again", 1, 1000, mega, 162 * mega, 0},
+		{"and more is", 1, 1000, mega, 190 * mega, 1},
 	} {
 		if got := looks(tc.looks, tc.since, tc.excess, tc.resident); got != tc.want {
 			t.Errorf("%s: returned %d times, expected %d", tc.what, got, tc.want)
+		}
+	}
+	for range 10 { // a sample of the live page each 5 s is no burst
+		if got := looks(1, 3*mega, 11*mega, 171*mega) + looks(9, 1000, 11*mega, 171*mega); got > 0 {
+			t.Errorf("with samples: returned %d times, expected none", got)
 		}
 	}
 }

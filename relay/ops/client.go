@@ -132,7 +132,7 @@ func describe(node string, streams []fanout.Client, q *Query) Client {
 		if i == 0 {
 			c = Client{
 				Name: info.NodeID, Cluster: info.Cluster, Key: info.Key, Rule: info.Rule, Node: node, Peer: info.Peer,
-				Connected: info.Since, Types: []Type{}, Former: info.Former, Rollout: info.Rollout,
+				Connected: info.Since, Types: make([]Type, 0, len(info.Types)), Former: info.Former, Rollout: info.Rollout,
 			}
 		}
 		if info.Since.Before(c.Connected) {

@@ -8,6 +8,7 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/pause"
 	"xdsrelay/relay/rollout"
 )
 
@@ -124,7 +125,7 @@ const (
 func (c *Controller) exchange(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
-	timer := time.NewTimer(look)
+	timer := time.NewTimer(pause.Next(look))
 	defer timer.Stop()
 	for {
 		select {
@@ -133,7 +134,7 @@ func (c *Controller) exchange(ctx context.Context) {
 		case <-timer.C:
 		case <-c.tier.toExchange:
 		}
-		timer.Reset(look)
+		timer.Reset(pause.Next(look))
 		for node, m := range c.outgoing(time.Now()) {
 			sending.Go(func() { c.send(ctx, node, m) })
 		}
@@ -142,6 +143,12 @@ func (c *Controller) exchange(ctx context.Context) {
 
 // outgoing returns what is to be sent now, by node, and marks these nodes as busy.
 func (c *Controller) outgoing(now time.Time) map[string]*Exchange {
+	c.mu.Lock()
+	none := len(c.keys)+len(c.resting) == 0
+	c.mu.Unlock()
+	if none {
+		return nil // an idle node need not look at all streams of other nodes each second
+	}
 	followers, members := c.cfg.Tier.Followers(), c.cfg.Tier.Members()
 	c.mu.Lock()
 	defer c.mu.Unlock()

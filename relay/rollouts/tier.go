@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/pause"
 	"xdsrelay/relay/rollout"
 	"xdsrelay/shard/ledger"
 )
@@ -214,7 +215,7 @@ func (t *tierState) wakeIfDue(keys map[*cache.Group]*key) {
 
 // agree reads and writes the ledger until ctx ends.
 func (c *Controller) agree(ctx context.Context) {
-	timer := time.NewTimer(look)
+	timer := time.NewTimer(pause.Next(look))
 	defer timer.Stop()
 	for {
 		select {
@@ -223,7 +224,7 @@ func (c *Controller) agree(ctx context.Context) {
 		case <-timer.C:
 		case <-c.tier.toAgree:
 		}
-		timer.Reset(look)
+		timer.Reset(pause.Next(look))
 		c.checkVersions()
 		problem := errors.Join(c.readRecords(ctx), c.writeBudget(ctx), c.writeRecords(ctx))
 		if ctx.Err() != nil {
