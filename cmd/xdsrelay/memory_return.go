@@ -36,16 +36,16 @@ const (
 	lookInterval = 500 * time.Millisecond
 	quietLooks   = 6
 	// quietShare: at rest, less than one in quietShare of the memory in use is allocated between two
-	// looks, in the mean. Keepalive pings of idle clients, and the samples of the live page, take less.
+	// looks, in the mean. Keepalive pings of idle clients take less.
 	quietShare = 256
 	// excessShare: memory is returned if it is one in excessShare of that in use, and at least
 	// leastExcess. What became resident since the last time counts as well: a collection in the middle
 	// of a burst counts as in use what is garbage a moment later, and stacks that have grown.
 	excessShare = 16
 	leastExcess = 4 << 20
-	// restWorth: while the process stays at rest after a return, there has to be restWorth times as much
-	// until the next one. What an idle node allocates, mostly for the questions of other nodes, is not
-	// worth two collections a minute: that was a fifth of its CPU time.
+	// restWorth: until as much is allocated at once after a return, there has to be restWorth times as
+	// much for the next one. What an idle node allocates, mostly for the questions of other nodes and the
+	// samples of the live page, is not worth two collections each 20 s: that was a fifth of its CPU time.
 	restWorth = 4
 	// returnPauses: nothing is returned for returnPauses times the CPU time that it took before, on
 	// each processor, so that it takes about 4 % of them at most. It takes less: as much must have
@@ -55,14 +55,16 @@ const (
 
 // step reports whether memory is to be returned now.
 func (m *memoryReturn) step(now time.Time, u memoryUse) bool {
-	at := m.looks % quietLooks
-	quiet := m.looks >= quietLooks && u.allocated-m.allocated[at] <= quietLooks*(u.inUse/quietShare+64<<10)
+	at, known, enough := m.looks%quietLooks, m.looks >= quietLooks, max(u.inUse/excessShare, leastExcess)
+	recent := u.allocated - m.allocated[at]
 	m.allocated[at] = u.allocated
-	if m.looks++; !quiet {
+	m.looks++
+	if !known || recent > enough {
 		m.worth = 1
 	}
 	m.least = min(m.least, u.resident)
-	return quiet && max(u.excess, u.resident-m.least) >= m.worth*max(u.inUse/excessShare, leastExcess) && !now.Before(m.next)
+	return known && recent <= quietLooks*(u.inUse/quietShare+64<<10) &&
+		max(u.excess, u.resident-m.least) >= m.worth*enough && !now.Before(m.next)
 }
 
 // took records that memory was returned, which took so much CPU time, on a number of processors, and

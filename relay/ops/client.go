@@ -127,12 +127,19 @@ func (a at) compare(b at) int {
 // describe makes a client of its streams, or of who polls as one, of which there is at least one.
 func describe(node string, streams []fanout.Client, q *Query) Client {
 	var c Client
+	c.describe(node, streams, q)
+	return c
+}
+
+// describe makes c the client of these streams, in the memory of the client that c was.
+func (c *Client) describe(node string, streams []fanout.Client, q *Query) {
+	types, variants := c.Types[:0], c.Variants[:0]
 	for i, s := range streams {
 		info := s.Info()
 		if i == 0 {
-			c = Client{
+			*c = Client{
 				Name: info.NodeID, Cluster: info.Cluster, Key: info.Key, Rule: info.Rule, Node: node, Peer: info.Peer,
-				Connected: info.Since, Types: make([]Type, 0, len(info.Types)), Former: info.Former, Rollout: info.Rollout,
+				Connected: info.Since, Types: slices.Grow(types, max(len(info.Types), 1)), Variants: variants, Former: info.Former, Rollout: info.Rollout,
 			}
 		}
 		if info.Since.Before(c.Connected) {
@@ -169,7 +176,6 @@ func describe(node string, streams []fanout.Client, q *Query) Client {
 		return cmp.Or(cmp.Compare(resource.TypeOf(a.URL).Order, resource.TypeOf(b.URL).Order), cmp.Compare(a.URL, b.URL))
 	})
 	c.sum()
-	return c
 }
 
 func typeOf(t fanout.TypeInfo) Type {
