@@ -82,7 +82,7 @@ type Removals uint8
 const (
 	// NoRemovals: nothing. The answer needs no wait.
 	NoRemovals Removals = iota
-	// SomeRemovals: it was not set, and holds something back, or may do so.
+	// SomeRemovals: it was not set, and would hold something back, or might.
 	SomeRemovals
 	// KeptFromNode: it holds removals back from another node, which takes the resources that it still
 	// has for current ones.
