@@ -223,14 +223,13 @@ func (ts *typeState) recallSilent(now time.Time) {
 	c.silent = nil
 }
 
-// compareArrived compares claims by name with what has arrived since the newest response, if the
-// client has accepted that. v is the view that it sees, if any.
+// compareArrived compares claims by name with what has arrived since the newest response. If the client has
+// not accepted that, it is sent all of it. v is the view that it sees, if any.
 func (ts *typeState) compareArrived(v *cache.View) {
-	if ts.Sent != ts.Acked {
-		return
-	}
-	if force, gen, rest, ok := ts.table.Arrived(&ts.watcher, v, ts.Sent, ts.claims.held); ok {
-		ts.Sent.Gen, ts.claims.held = gen, rest
+	force, gen, rest, ok := ts.table.Arrived(&ts.watcher, v, ts.Sent, ts.claims.held)
+	ts.claims.held = rest
+	if ok && ts.Sent == ts.Acked {
+		ts.Sent.Gen = gen
 		ts.Force, ts.Acked = ts.Force.With(force), ts.Sent
 	}
 }

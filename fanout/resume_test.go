@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -240,8 +241,8 @@ func TestResumeWhileTheOriginIsDown(t *testing.T) {
 }
 
 // coldAndDown is a relay that knows nothing, while the origin is down.
-func coldAndDown(t *testing.T) *world {
-	w := newWorld(t)
+func coldAndDown(t *testing.T, change ...func(*Config)) *world {
+	w := newWorld(t, change...)
 	w.open(true).Subscribe(rds, "r") // without it there is no feed
 	w.asked(rds, "r")
 	w.origin().Down(errors.New("gone"))
@@ -295,6 +296,63 @@ func TestResumeInSeveralAnswers(t *testing.T) {
 		w.change(eds, nil, endpoints("a", 2))
 		s.Ack(has(t, s.RecvType(t, eds), "a"))
 	})
+}
+
+// TestClaimsEndWithTheFirstResource: B37: a resource that a client was sent is no longer the one that it
+// returned with. If the node first has another version of it, from another node while the control plane
+// is unreachable, and then the one that the client had, the client is sent both.
+func TestClaimsEndWithTheFirstResource(t *testing.T) {
+	for name, tc := range map[string]struct {
+		older, same []string // what the other node has in another version than the client, and in the same
+		late        bool     // the client does not answer the response before
+	}{
+		"alone":        {older: []string{"a"}},
+		"with another": {older: []string{"a"}, same: []string{"b"}},
+		"several":      {older: []string{"a", "b"}, same: []string{"d"}},
+		"no answer":    {older: []string{"a"}, same: []string{"b"}, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				w := coldAndDown(t, func(c *Config) { c.AckTimeout = 10 * short })
+				elsewhere := func(v int, names ...string) {
+					k := cache.Snapshot{Type: resource.TypeOf(eds), Streams: []cache.SnapshotStream{{}}, AsOf: time.Now()}
+					for _, n := range names {
+						k.Resources = append(k.Resources, cache.SnapshotResource{Resource: resources(t, endpoints(n, v))[0], Streams: 1})
+					}
+					for _, n := range tc.same {
+						k.Resources = append(k.Resources, cache.SnapshotResource{Resource: resources(t, endpoints(n, 2))[0], Streams: 1})
+					}
+					w.cache.Groups()[0].RestoreFrom(k)
+				}
+				s := w.open(true)
+				had := make(map[string]string)
+				for _, n := range []string{"a", "b", "d"} {
+					had[n] = version(t, endpoints(n, 2))
+				}
+				s.Resume(eds, "", had, "a", "b", "c", "d")
+				s.Quiet(t, short)
+				if tc.late {
+					elsewhere(1, "c")
+					has(t, s.RecvType(t, eds), "c")
+				}
+				elsewhere(1, tc.older...)
+				if tc.late {
+					time.Sleep(10 * short) //nolint:forbidigo // virtual time
+				}
+				s.Ack(has(t, s.RecvType(t, eds), tc.older...))
+				s.Quiet(t, short)
+				w.origin().Up()
+				w.asked(eds, "a", "b", "c", "d")
+				var now []proto.Message
+				for _, n := range tc.older {
+					now = append(now, endpoints(n, 2))
+				}
+				w.change(eds, nil, now...)
+				s.Ack(has(t, s.RecvType(t, eds), tc.older...))
+				s.Quiet(t, short)
+			})
+		})
+	}
 }
 
 // B39: a version quoted on a new stream suppresses nothing, except where it

@@ -8,8 +8,10 @@ import (
 // Arrived compares claims about names of which nothing was known with what has arrived since a
 // position (B37). If the client turns out to have some of it, Arrived returns the names that
 // changed since and that the client must be sent; the client then counts as being at gen, except
-// for removals. Otherwise ok is false, and nothing changes. rest are the claims about names that
-// are still unknown, or that are wrong. v, which may be nil, is the view that the client sees.
+// for removals. Otherwise ok is false, and the client has to be sent all changes since. rest are the
+// claims about names of which there is still nothing to send. The others have ended: the client is sent the
+// resource, unless it has it, or the removal, and then no longer has what it returned with. v, which may be
+// nil, is the view that the client sees.
 func (t *Table) Arrived(w *Watcher, v *View, since Position, claims []resource.Held) (send *Names, gen uint64, rest []resource.Held, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -17,18 +19,23 @@ func (t *Table) Arrived(w *Watcher, v *View, since Position, claims []resource.H
 	if s == nil {
 		return nil, 0, claims, false
 	}
-	has := make(map[*table.Entry]struct{})
+	has, kept := make(map[*table.Entry]struct{}), children{table: &t.core}
 	for _, c := range claims {
-		if e := t.core.entry(v, c.Name); e != nil {
-			if there, changed := s.sees(e); there && changed > since.Gen && e.Res.Version == c.Version {
-				has[e] = struct{}{}
-				continue
-			}
+		e := t.core.entry(v, c.Name)
+		there, changed := false, uint64(0)
+		if e != nil {
+			there, changed = s.sees(e)
 		}
-		rest = append(rest, c)
+		switch {
+		case !there && (e == nil || changed <= since.Gen || e.Born == 0 || t.core.isAssumed(e.Name) || kept.mayHave(e.Name)):
+			rest = append(rest, c)
+		case !there: // the removal is sent as a change
+		case changed > since.Gen && (e.Born > since.Gen || v.replaces(e.Name)) && e.Res.Version == c.Version:
+			has[e] = struct{}{}
+		}
 	}
 	if len(has) == 0 {
-		return nil, 0, claims, false
+		return nil, 0, rest, false
 	}
 	var names []string
 	p := picker{table: &t.core, sub: s, query: Query{Since: since, KeepRemoved: true, View: v}, out: &Changes{}}
