@@ -18,7 +18,10 @@ type peer struct {
 	member shard.Member
 	plane  *upstream.ControlPlane
 
-	called time.Time // guarded by owner.mu: the last call other than liveness questions
+	// Guarded by owner.mu: the last call other than liveness questions, and how many questions of these wait for
+	// their answer.
+	called  time.Time
+	waiting int
 
 	mu lockorder.Mutex[lockorder.Peer]
 	// Guarded by mu.

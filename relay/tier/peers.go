@@ -70,13 +70,15 @@ func NewPeers(cfg PeersConfig) *Peers {
 	return &Peers{cfg: cfg, all: make(map[peerID]*peer)}
 }
 
-// at returns the connection to a member, for one call.
-func (p *Peers) at(m shard.Member) (*peer, error) {
+// at returns the connection to a member, for one call. With questions, it stays open until [Peers.answered]
+// was called as often.
+func (p *Peers) at(m shard.Member, questions int) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one, err := p.atLocked(m)
 	if err == nil {
 		one.called = time.Now()
+		one.waiting += questions
 	}
 	return one, err
 }
@@ -127,7 +129,7 @@ func (p *Peers) closeFormer(view *shard.View, after time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, one := range p.all {
-		if one.setGone(!there[id]) && !one.called.After(after) {
+		if one.setGone(!there[id]) && one.waiting == 0 && !one.called.After(after) {
 			delete(p.all, id)
 			one.plane.Close()
 		}
@@ -138,7 +140,7 @@ func (p *Peers) closeFormer(view *shard.View, after time.Time) {
 func (p *Peers) drop(one *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if id := idOf(one.member); p.all[id] == one && one.unused() {
+	if id := idOf(one.member); p.all[id] == one && one.waiting == 0 && one.unused() {
 		delete(p.all, id)
 		one.plane.Close()
 	}
@@ -158,13 +160,22 @@ func (p *Peers) Close() {
 }
 
 // Ask asks another node, whose [Tier.Handle] defines the questions. path may have a query, like
-// "release?key=x". Ask fails at once if the node is unreachable.
+// "release?key=x". Ask fails at once if the node is unreachable. A node that leaves the tier meanwhile can
+// still answer.
 func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, error) {
-	one, err := p.at(m)
+	one, err := p.at(m, 1)
 	if err != nil {
 		return nil, err
 	}
+	defer p.answered(one)
 	return ask(ctx, one.plane, path)
+}
+
+// answered records that a question has its answer.
+func (p *Peers) answered(one *peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one.waiting--
 }
 
 // Stream makes a call of another node that is answered by a stream of messages. It
@@ -172,7 +183,7 @@ func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, e
 // been read to its end. A stream to a node that is no longer a member may end after a minute, or
 // when the members change.
 func (p *Peers) Stream(ctx context.Context, m shard.Member, method string, request proto.Message) (grpc.ClientStream, error) {
-	one, err := p.at(m)
+	one, err := p.at(m, 0)
 	if err != nil {
 		return nil, err
 	}

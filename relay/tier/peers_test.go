@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -53,6 +54,36 @@ func TestUsedPeersStay(t *testing.T) {
 	if n := len(peers.all); n > 0 {
 		t.Errorf("%d connections are left to who has gone", n)
 	}
+}
+
+// TestAskedWhileItLeaves: a node that is asked while it leaves the tier answers: the connection stays open
+// until then.
+func TestAskedWhileItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		b := listen(t, network, "b")
+		peers := asking(t, network, 2*time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		var leaving sync.WaitGroup
+		leaving.Go(func() {
+			for ctx.Err() == nil {
+				peers.retain(shard.NewView(nil))
+				runtime.Gosched()
+			}
+		})
+		for range 100 {
+			if _, err := peers.Ask(t.Context(), b.Member, statusPath); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		cancel()
+		leaving.Wait()
+		peers.retain(shard.NewView(nil))
+		if n := len(peers.all); n > 0 {
+			t.Errorf("%d connections are left to who has gone", n)
+		}
+	})
 }
 
 // TestConnectionsToFormerMembers: nodes that are no longer members are asked for some time, which
