@@ -100,7 +100,9 @@ func (l Local) sorted(q Query) sortedPart {
 		if q.afterRank != nil && q.Sort.rank(c).compare(*q.afterRank) <= 0 {
 			continue
 		}
-		if out.Clients = append(out.Clients, *c); len(out.Clients) >= 2*q.Limit {
+		kept := *c
+		kept.Types, kept.Variants = slices.Clone(c.Types), slices.Clone(c.Variants)
+		if out.Clients = append(out.Clients, kept); len(out.Clients) >= 2*q.Limit {
 			cut()
 		}
 	}
@@ -114,12 +116,14 @@ func (l Local) sorted(q Query) sortedPart {
 	return out
 }
 
-// selected yields the clients that a query selects, by name. Each is valid until the next one.
+// selected yields the clients that a query selects, by name. Each is valid until the next one, which gets its
+// memory: a node counts its clients every few seconds.
 func (l Local) selected(q Query) func(yield func(*Client) bool) {
 	return func(yield func(*Client) bool) {
+		var c Client
 		for streams := l.find(q); len(streams) > 0; {
 			n := sameClient(streams)
-			c := describe(l.Node, streams[:n], &q)
+			c.describe(l.Node, streams[:n], &q)
 			if streams = streams[n:]; q.stands(&c) && !yield(&c) {
 				return
 			}

@@ -72,12 +72,8 @@ type Summary struct {
 // Sums counts the clients. It costs as much as there are.
 func (l Local) Sums() Sums {
 	sums := Sums{Node: l.Node, States: Count{}, Types: []TypeSum{}}
-	var c Client // one for all, since a node counts its clients every few seconds
-	for streams := l.find(Query{}); len(streams) > 0; {
-		n := sameClient(streams)
-		c.describe(l.Node, streams[:n], &Query{})
-		sums.count(&c)
-		streams = streams[n:]
+	for c := range l.selected(Query{}) {
+		sums.count(c)
 	}
 	sums.finish()
 	return sums
