@@ -53,7 +53,7 @@ func TestMemoryReturn(t *testing.T) {
 			t.Errorf("%s: returned %d times, expected %d", tc.what, got, tc.want)
 		}
 	}
-	for range 10 { // a sample of the live page each 5 s is no burst
+	for range 10 { // a sample of the live page is no burst
 		if got := looks(1, 3*mega, 11*mega, 171*mega) + looks(9, 1000, 11*mega, 171*mega); got > 0 {
 			t.Errorf("with samples: returned %d times, expected none", got)
 		}

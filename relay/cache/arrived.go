@@ -9,9 +9,9 @@ import (
 // position (B37). If the client turns out to have some of it, Arrived returns the names that
 // changed since and that the client must be sent; the client then counts as being at gen, except
 // for removals. Otherwise ok is false, and the client has to be sent all changes since. rest are the
-// claims about names of which there is still nothing to send. The others have ended: the client is sent the
-// resource, unless it has it, or the removal, and then no longer has what it returned with. v, which may be
-// nil, is the view that the client sees.
+// claims about names of which there is still nothing to send. All others have ended: the client has the
+// resource, or it is sent the resource or its removal instead of what it returned with. v, which may be nil, is
+// the view that the client sees.
 func (t *Table) Arrived(w *Watcher, v *View, since Position, claims []resource.Held) (send *Names, gen uint64, rest []resource.Held, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -27,11 +27,14 @@ func (t *Table) Arrived(w *Watcher, v *View, since Position, claims []resource.H
 			there, changed = s.sees(e)
 		}
 		switch {
-		case !there && (e == nil || changed <= since.Gen || e.Born == 0 || t.core.isAssumed(e.Name) || kept.mayHave(e.Name)):
+		case there:
+			// What was there at the position was sent: the client no longer has what it claims.
+			if changed > since.Gen && (e.Born > since.Gen || v.replaces(e.Name)) && e.Res.Version == c.Version {
+				has[e] = struct{}{}
+			}
+		case e != nil && changed > since.Gen && e.Born > 0 && !t.core.isAssumed(e.Name) && !kept.mayHave(e.Name): // a removal
+		default:
 			rest = append(rest, c)
-		case !there: // the removal is sent as a change
-		case changed > since.Gen && (e.Born > since.Gen || v.replaces(e.Name)) && e.Res.Version == c.Version:
-			has[e] = struct{}{}
 		}
 	}
 	if len(has) == 0 {

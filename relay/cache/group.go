@@ -225,7 +225,7 @@ func (g *Group) armLocked(at time.Time) {
 	}
 }
 
-// expiry is what [Group.expire] does, which runs once at a time.
+// expiry is how many runs of [Group.expire] are due, of which there is one at a time.
 type expiry uint8
 
 const (
@@ -240,10 +240,7 @@ func (g *Group) expire() {
 	g.mu.Lock()
 	g.lingerAt = time.Time{}
 	runs := g.expiry != expiryIdle
-	g.expiry = expiryRuns
-	if runs {
-		g.expiry = expiryAgain
-	}
+	g.expiry = min(g.expiry+1, expiryAgain)
 	g.mu.Unlock()
 	if runs {
 		return
@@ -251,11 +248,8 @@ func (g *Group) expire() {
 	for again := true; again; {
 		g.expireOnce()
 		g.mu.Lock()
-		again = g.expiry == expiryAgain
-		g.expiry = expiryIdle
-		if again {
-			g.expiry = expiryRuns
-		}
+		g.expiry--
+		again = g.expiry == expiryRuns
 		g.mu.Unlock()
 	}
 }
