@@ -28,7 +28,7 @@ func (t *Table) Arrived(w *Watcher, v *View, since Position, claims []resource.H
 		}
 		switch {
 		case there:
-			// What was there at the position was sent: the client no longer has what it claims.
+			// A resource that was there at the position was sent, so the client no longer has the claimed one.
 			if changed > since.Gen && (e.Born > since.Gen || v.replaces(e.Name)) && e.Res.Version == c.Version {
 				has[e] = struct{}{}
 			}
