@@ -23,6 +23,24 @@ func Check(t rapid.TB, property func(*rapid.T)) {
 	rapid.Check(r, property)
 }
 
+// rounds are the checks that CheckUntil makes at most.
+const rounds = 50
+
+// CheckUntil is [Check], and repeats it, at most 50 times, until enough reports that the
+// property has met what it is about. How many cases one check has is set from outside
+// (-rapid.checks, RAPID_CHECKS), so a property that counts what it met cannot expect a
+// count of one check.
+func CheckUntil(t rapid.TB, enough func() bool, property func(*rapid.T)) {
+	t.Helper()
+	for range rounds {
+		Check(t, property)
+		if t.Failed() || enough() {
+			return
+		}
+	}
+	t.Errorf("the property has not met what it is about in %d checks", rounds)
+}
+
 // repeats keeps the first error of a check. It has no Deadline.
 type repeats struct {
 	rapid.TB

@@ -45,3 +45,29 @@ func TestFailureIsLast(t *testing.T) {
 		t.Errorf("the last line is %q", last)
 	}
 }
+
+// TestCheckUntil: a property is checked until it has met enough, fails if it never does,
+// and its own failure ends it.
+func TestCheckUntil(t *testing.T) {
+	t.Chdir(t.TempDir())
+	met, once := 0, 0
+	r := &record{TB: t}
+	property.CheckUntil(r, func() bool { return met > 2*once }, func(*rapid.T) {
+		if met++; once == 0 {
+			once = 1
+		}
+	})
+	if r.failed || met <= 2 {
+		t.Errorf("met %d, failed: %v", met, r.failed)
+	}
+	r = &record{TB: t}
+	if property.CheckUntil(r, func() bool { return false }, func(*rapid.T) {}); !r.failed {
+		t.Error("a property that never meets enough did not fail")
+	}
+	asked := false
+	r = &record{TB: t}
+	property.CheckUntil(r, func() bool { asked = true; return false }, func(t *rapid.T) { t.Fatal("wrong") })
+	if !r.failed || asked {
+		t.Errorf("failed: %v, asked whether it met enough: %v", r.failed, asked)
+	}
+}
