@@ -60,7 +60,7 @@ func (s *samples) reads(ok bool) (news bool) {
 
 // sample adds one now. If the metrics cannot be read, or only a part of them, there is
 // none: a number that is missing would be taken for nothing, and then for much.
-func (n *Node) sample() { n.sampleOf(n.metrics.Registry()) }
+func (n *Node) sample() { n.sampleOf(n.metrics.Own()) }
 
 func (n *Node) sampleOf(metrics prometheus.Gatherer) {
 	n.board.Look() // so that updates are noted while nobody looks

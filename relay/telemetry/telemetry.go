@@ -38,13 +38,14 @@ type Config struct {
 // that several nodes fit into one process. All methods are safe for concurrent use.
 type Telemetry struct {
 	// Fixed after construction.
-	registry *prometheus.Registry
-	metrics  *sdkmetric.MeterProvider
-	meter    *recorder
-	spans    *sdktrace.TracerProvider // nil where traces are not sent
-	tracer   *trace.Tracer            // as above
-	logs     *sdklog.LoggerProvider   // nil where logs are not sent
-	logger   otellog.Logger           // as above
+	own     *prometheus.Registry // of the relay
+	process *prometheus.Registry // of the Go runtime and the process
+	metrics *sdkmetric.MeterProvider
+	meter   *recorder
+	spans   *sdktrace.TracerProvider // nil where traces are not sent
+	tracer  *trace.Tracer            // as above
+	logs    *sdklog.LoggerProvider   // nil where logs are not sent
+	logger  otellog.Logger           // as above
 }
 
 // translation is how OpenTelemetry's names become those of Prometheus.
@@ -70,9 +71,9 @@ func New(cfg Config) (*Telemetry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(),
+	own, process := prometheus.NewRegistry(), prometheus.NewRegistry()
+	process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(own), otelprometheus.WithoutScopeInfo(),
 		otelprometheus.WithTranslationStrategy(translation()))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: metrics: %w", err)
@@ -103,7 +104,7 @@ func New(cfg Config) (*Telemetry, error) {
 		// Exemplars show traces. Room for them is a sixth of what an idle node allocates.
 		options = append(options, sdkmetric.WithExemplarFilter(exemplar.AlwaysOffFilter))
 	}
-	t := &Telemetry{registry: registry, metrics: sdkmetric.NewMeterProvider(options...)}
+	t := &Telemetry{own: own, process: process, metrics: sdkmetric.NewMeterProvider(options...)}
 	t.meter = &recorder{Meter: t.metrics.Meter("xdsrelay", metric.WithInstrumentationVersion(cfg.Version)), labels: labels()}
 	if exporting != nil {
 		exporting = &watchedSpans{SpanExporter: exporting, watch: watch{what: "traces", log: cfg.Logger}}
@@ -135,8 +136,12 @@ func (t *Telemetry) Meter() metric.Meter { return t.meter }
 // Tracer follows updates; nil where traces are not sent.
 func (t *Telemetry) Tracer() *trace.Tracer { return t.tracer }
 
-// Registry is what Prometheus reads.
-func (t *Telemetry) Registry() prometheus.Gatherer { return t.registry }
+// Registry is what Prometheus reads: the metrics of the relay, of the Go runtime and of the process.
+func (t *Telemetry) Registry() prometheus.Gatherer { return prometheus.Gatherers{t.own, t.process} }
+
+// Own are the metrics of the relay alone. Those of the process cost more: to count open files, the
+// system lists them all.
+func (t *Telemetry) Own() prometheus.Gatherer { return t.own }
 
 // Instruments are those that were made by now, by name.
 func (t *Telemetry) Instruments() []Instrument { return t.meter.instruments() }
