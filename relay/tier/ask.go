@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -21,11 +20,11 @@ import (
 )
 
 // A question of one node to another is a path with a query, as in a URL. The answer is JSON.
-// askMethod carries one question, askStreamMethod any number, one after the other.
+// askMethod carries one question, and beatMethod the heartbeats of a node.
 const (
-	askService      = "xdsrelay.peer.v1.Peer"
-	askMethod       = "Ask"
-	askStreamMethod = "AskStream"
+	askService = "xdsrelay.peer.v1.Peer"
+	askMethod  = "Ask"
+	beatMethod = "Heartbeats"
 
 	// statusPath asks for the shard.Status of the node.
 	statusPath = "status"
@@ -115,28 +114,21 @@ func (t *Tier) answer(ctx context.Context, path string) ([]byte, error) {
 func (t *Tier) Register(gs *grpc.Server) {
 	gs.RegisterService(&grpc.ServiceDesc{ServiceName: askService, Streams: []grpc.StreamDesc{
 		{StreamName: askMethod, Handler: t.serveAsk, ServerStreams: true, ClientStreams: true},
-		{StreamName: askStreamMethod, Handler: t.serveAsk, ServerStreams: true, ClientStreams: true},
+		{StreamName: beatMethod, Handler: t.serveHeartbeats, ServerStreams: true, ClientStreams: true},
 	}}, nil)
 }
 
-// serveAsk answers the questions of a stream until it ends. A question without an answer ends the
-// stream. A unary call is a stream of one question.
+// serveAsk answers a question.
 func (t *Tier) serveAsk(_ any, stream grpc.ServerStream) error {
-	for {
-		var question wrapperspb.StringValue
-		if err := stream.RecvMsg(&question); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		answer, err := t.answer(stream.Context(), question.GetValue())
-		if err != nil {
-			return err
-		}
-		if err := stream.SendMsg(wrapperspb.Bytes(answer)); err != nil {
-			return err
-		}
+	var question wrapperspb.StringValue
+	if err := stream.RecvMsg(&question); err != nil {
+		return err
 	}
+	answer, err := t.answer(stream.Context(), question.GetValue())
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(wrapperspb.Bytes(answer))
 }
 
 // ask sends one question over a connection and returns the answer.

@@ -10,26 +10,25 @@ import (
 	"xdsrelay/upstream"
 )
 
-// peer is the connection to another node. While it is used, liveness questions are sent on it: with
-// a node that hangs, or a network that drops packets, a connection stays open for a long time.
+// peer is the connection to another node. While it is used, the other node sends heartbeats on it:
+// with a node that hangs, or a network that drops packets, a connection stays open for a long time.
 type peer struct {
 	// Fixed after construction.
 	owner  *Peers
 	member shard.Member
 	plane  *upstream.ControlPlane
 
-	// Guarded by owner.mu: the last call other than liveness questions, and how many questions of these wait for
-	// their answer.
+	// Guarded by owner.mu: the last call but for heartbeats, and how many questions wait for their answer.
 	called  time.Time
 	waiting int
 
 	mu lockorder.Mutex[lockorder.Peer]
 	// Guarded by mu.
-	users   int
-	gone    bool          // the node is no longer a member
-	asking  *job          // see ask; nil while the connection is unused
-	since   time.Time     // since when the node is unreachable or has not answered yet; zero if it answers
-	changed chan struct{} // closed when since changes
+	users    int
+	gone     bool          // the node is no longer a member
+	watching *job          // see watch; nil while the connection is unused
+	since    time.Time     // since when the node is unreachable or has not answered yet; zero if it answers
+	changed  chan struct{} // closed when since changes
 }
 
 func newPeer(p *Peers, m shard.Member) (*peer, error) {
@@ -52,13 +51,13 @@ func (p *peer) lost() (since time.Time, changed <-chan struct{}) {
 func (p *peer) join() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.users++; p.users > 1 || p.asking != nil {
+	if p.users++; p.users > 1 || p.watching != nil {
 		return
 	}
 	if !p.since.IsZero() {
 		p.since = time.Now() // nothing was tried while it was unused
 	}
-	p.asking = startJob(context.Background(), p.ask)
+	p.watching = startJob(context.Background(), p.watch)
 }
 
 // leave ends a use.
@@ -68,13 +67,13 @@ func (p *peer) leave() {
 	}
 	p.mu.Lock()
 	p.users--
-	unused, gone, asking := p.users == 0, p.gone, p.asking
+	unused, gone, watching := p.users == 0, p.gone, p.watching
 	if unused {
-		p.asking = nil
+		p.watching = nil
 	}
 	p.mu.Unlock()
 	if unused {
-		asking.stop()
+		watching.stop()
 	}
 	if unused && gone {
 		p.owner.drop(p)
@@ -96,13 +95,13 @@ func (p *peer) unused() bool {
 	return p.users == 0
 }
 
-// stop ends the liveness questions.
+// stop ends the watch of heartbeats.
 func (p *peer) stop() {
 	p.mu.Lock()
-	asking := p.asking
-	p.asking = nil
+	watching := p.watching
+	p.watching = nil
 	p.mu.Unlock()
-	asking.stop()
+	watching.stop()
 }
 
 // follow keeps a feed up to date from the node until ctx ends.
@@ -114,15 +113,15 @@ func (p *peer) follow(ctx context.Context, f *cache.Feed, k *keeper) {
 	p.plane.Follow(ctx, f, upstream.Following{Leg: k.leg, State: k.report})
 }
 
-// heard records the outcome of a liveness question.
-func (p *peer) heard(err error, asked time.Time) {
+// heard records whether a heartbeat was received that was due at a time.
+func (p *peer) heard(err error, due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if (err == nil) == p.since.IsZero() {
 		return
 	}
 	log := p.owner.cfg.Logger
-	if p.since = asked; err == nil {
+	if p.since = due; err == nil {
 		p.since = time.Time{}
 		log.Info("peer connected", "node", p.member.Name, "address", p.member.Peer)
 	} else {

@@ -62,7 +62,7 @@ func TestAskedWhileItLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
 		b := listen(t, network, "b")
-		peers := asking(t, network, 2*time.Second)
+		peers := connected(t, network, 2*time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		var leaving sync.WaitGroup
 		leaving.Go(func() {
@@ -93,7 +93,7 @@ func TestConnectionsToFormerMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
 		b := listen(t, network, "b")
-		peers := asking(t, network, 2*time.Second)
+		peers := connected(t, network, 2*time.Second)
 		tier, err := New(Config{Members: shard.NewSolo(shard.Member{Name: "a"}), Origin: Origin{Run: func(context.Context, *cache.Feed) {}}, Peers: peers})
 		if err != nil {
 			t.Fatal(err)

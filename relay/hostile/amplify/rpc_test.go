@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -79,7 +81,7 @@ func (on port) call(t *testing.T, method string, message []byte) error {
 		var m []byte
 		err := s.RecvMsg(&m)
 		switch {
-		case err == nil && strings.HasSuffix(method, "/Watch"):
+		case err == nil && (method == beatMethod || strings.HasSuffix(method, "/Watch")):
 			return nil // which goes on after the end of the requests
 		case err == nil:
 		case errors.Is(err, io.EOF):
@@ -160,6 +162,7 @@ var drivers = map[protoreflect.FullName]method{
 		return &lrsv3.LoadStatsRequest{Node: nodeOf(key)}
 	}},
 	"envoy.service.status.v3.ClientStatusRequest":     {"/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus", nil},
+	"google.protobuf.Duration":                        {beatMethod, func(string) proto.Message { return durationpb.New(time.Second) }},
 	"grpc.health.v1.HealthCheckRequest":               {"/grpc.health.v1.Health/Check", nil},
 	"grpc.health.v1.HealthListRequest":                {"/grpc.health.v1.Health/List", nil},
 	"grpc.reflection.v1.ServerReflectionRequest":      {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", nil},
