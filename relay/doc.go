@@ -77,7 +77,8 @@
 //	               state a timer, with one goroutine for each of the keys that it writes at a
 //	               time. One ends these for a key whose source changes, for a second at most
 //	per origin     one that watches each server's connection
-//	per node       one that asks another node whether it is there, while a key is followed there,
+//	per node       one that receives the heartbeats of another node, while a key is followed there;
+//	               grpc-go's handler that sends it those of this node, while it follows a key here;
 //	               and one while a message about rollouts is under way
 //	per client     grpc-go's handler, which only receives. One more while a send could block
 //	               (call.sendSlowly, in fanout/grpcgo); none while the stream is idle
