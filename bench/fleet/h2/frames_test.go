@@ -279,6 +279,21 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestPartsShareFrames holds that a message in parts is one frame, if it fits.
+func TestPartsShareFrames(t *testing.T) {
+	o := newOffline(1)
+	_ = o.written()
+	o.streams[1].Send([]byte("first"), nil, []byte("last"))
+	want := append(appendFrameHeader(nil, 14, frameData, 0, 1), "\x00\x00\x00\x00\x09firstlast"...)
+	if got := o.written(); !bytes.Equal(got, want) {
+		t.Errorf("sent %x, expected %x", got, want)
+	}
+	o.streams[1].Send(make([]byte, maxFrame), []byte("last"))
+	if got, want := len(o.written()), maxFrame+prefixLen+4+2*frameHeaderLen; got != want {
+		t.Errorf("sent %d bytes, expected %d: a full frame and the rest", got, want)
+	}
+}
+
 // TestPing holds that pings are answered and settings acknowledged.
 func TestPing(t *testing.T) {
 	o, w := newOffline(0), newWire()

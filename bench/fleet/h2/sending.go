@@ -52,56 +52,67 @@ func (c *Conn) flush() error {
 	return err
 }
 
-// send frames what the windows allow and lets the rest wait.
-func (c *Conn) send(s *Stream, b []byte) {
+// send frames what the windows allow of a message and lets the rest wait. Its parts share frames, as
+// those of real clients do.
+func (c *Conn) send(s *Stream, parts [][]byte) {
 	if c.cfg.Plain {
-		*c.tx.out = append(c.buffer(), b...)
+		for _, p := range parts {
+			*c.tx.out = append(c.buffer(), p...)
+		}
 		return
 	}
 	if len(s.waiting) == 0 {
-		n := c.frames(s, b)
-		if n == len(b) {
+		if parts = c.frames(s, parts); len(parts) == 0 {
 			return
 		}
-		b = b[n:]
 		c.tx.blocked = append(c.tx.blocked, s)
 	}
-	if len(b) < copied {
-		b = bytes.Clone(b)
+	for _, p := range parts {
+		if len(p) < copied {
+			p = bytes.Clone(p)
+		}
+		s.waiting = append(s.waiting, p)
 	}
-	s.waiting = append(s.waiting, b)
 }
 
 // copied is up to which size a part that has to wait is copied.
 const copied = 4 << 10
 
-// frames puts as much of b into DATA frames as the windows allow, and returns
-// how much that was.
-func (c *Conn) frames(s *Stream, b []byte) (sent int) {
-	c.room(min(len(b), s.window, c.tx.window))
-	for sent < len(b) {
-		n := min(len(b)-sent, s.window, c.tx.window, maxFrame)
+// frames puts as much of the parts into DATA frames as the windows allow, and returns what is left of
+// them.
+func (c *Conn) frames(s *Stream, parts [][]byte) (rest [][]byte) {
+	total := 0
+	for _, p := range parts {
+		total += len(p)
+	}
+	c.room(min(total, s.window, c.tx.window))
+	for total > 0 {
+		n := min(total, s.window, c.tx.window, maxFrame)
 		if n <= 0 {
-			break
+			return parts
 		}
-		*c.tx.out = append(appendFrameHeader(c.buffer(), n, frameData, 0, s.id), b[sent:sent+n]...)
 		s.window -= n
 		c.tx.window -= n
-		sent += n
+		total -= n
+		out := appendFrameHeader(c.buffer(), n, frameData, 0, s.id)
+		for n > 0 {
+			some := min(n, len(parts[0]))
+			out = append(out, parts[0][:some]...)
+			n -= some
+			if parts[0] = parts[0][some:]; len(parts[0]) == 0 {
+				parts = parts[1:]
+			}
+		}
+		*c.tx.out = out
 	}
-	return sent
+	return nil
 }
 
 // resume sends what waited, now that a window has grown.
 func (c *Conn) resume() {
 	c.tx.blocked = slices.DeleteFunc(c.tx.blocked, func(s *Stream) bool {
-		for len(s.waiting) > 0 {
-			n := c.frames(s, s.waiting[0])
-			if n < len(s.waiting[0]) {
-				s.waiting[0] = s.waiting[0][n:]
-				return false
-			}
-			s.waiting = s.waiting[1:]
+		if s.waiting = c.frames(s, s.waiting); len(s.waiting) > 0 {
+			return false
 		}
 		s.waiting = nil
 		return true

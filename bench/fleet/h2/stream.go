@@ -80,10 +80,8 @@ func (s *Stream) Send(parts ...[]byte) {
 	}
 	var prefix [prefixLen]byte
 	binary.BigEndian.PutUint32(prefix[1:], uint32(n))
-	s.conn.send(s, prefix[:])
-	for _, p := range parts {
-		s.conn.send(s, p)
-	}
+	all := make([][]byte, 0, 8)
+	s.conn.send(s, append(append(all, prefix[:]), parts...))
 }
 
 // Cancel ends the stream. The receiver hears no more of it.
