@@ -21,8 +21,16 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	// SliceBuffer's reference counts do nothing: the GC frees the body.
-	return mem.BufferSlice{mem.SliceBuffer(m.Body), mem.SliceBuffer(m.Tail)}, nil
+	b := &buffers{parts: [2]mem.SliceBuffer{m.Body, m.Tail}}
+	b.all = [2]mem.Buffer{&b.parts[0], &b.parts[1]}
+	return b.all[:], nil
+}
+
+// buffers are those of one message, in one piece of memory instead of three. The reference counts of
+// SliceBuffer do nothing: the GC frees the body.
+type buffers struct {
+	parts [2]mem.SliceBuffer
+	all   [2]mem.Buffer
 }
 
 // Unmarshal decodes requests of the other services. It does not decode what is nested deeper than

@@ -75,6 +75,9 @@ func TestCodecCopiesNothing(t *testing.T) {
 	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff")}, back); err == nil {
 		t.Fatal("garbage is a message")
 	}
+	if n := testing.AllocsPerRun(100, func() { _, _ = newCodec().Marshal(m) }); n > 1 {
+		t.Errorf("%v objects are allocated for a message, expected one", n)
+	}
 }
 
 // TestNestingOfOtherServices: what is nested deeper than a Node may be is not decoded for the other
