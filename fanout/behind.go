@@ -49,7 +49,7 @@ func (s *stream) waitsForHeadLocked(ts *typeState, differs bool, until, now time
 
 // waitsForVersionLocked is waitsForHeadLocked for a SotW client that has stated the version it
 // holds.
-func (s *stream) waitsForVersionLocked(ts *typeState, h cache.SubscriptionState, now time.Time) bool {
+func (s *stream) waitsForVersionLocked(ts *typeState, h *cache.SubscriptionState, now time.Time) bool {
 	if !ts.claimsVersion() || h.Behind.Until.IsZero() && !ts.waitsForHead() {
 		return false
 	}

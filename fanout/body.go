@@ -80,7 +80,7 @@ type bodyKey struct {
 
 // bodyLocked returns the answer to q, which all clients in the same position share. A body of a private
 // group is not kept (K17), and that of a subscription with one client until it has been sent.
-func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Query) *body {
+func (s *stream) bodyLocked(ts *typeState, h *cache.SubscriptionState, q *cache.Query) *body {
 	if ts.private {
 		return s.srv.buildBody(ts, q, s.form)
 	}
@@ -121,8 +121,8 @@ func (b *body) size() int64 {
 }
 
 // buildBody queries the cache and encodes the answer. It runs once per bodyKey.
-func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
-	c, err := ts.table.Changes(&ts.watcher, q)
+func (s *Server) buildBody(ts *typeState, q *cache.Query, f form) *body {
+	c, err := ts.table.Changes(&ts.watcher, *q)
 	if err != nil {
 		return &body{err: errTooFarBehind}
 	}

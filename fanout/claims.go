@@ -152,7 +152,7 @@ func (ts *typeState) disclaim(names []string, wildcard bool) {
 // compareLocked compares the resources that a reconnecting delta client holds with the table, as
 // soon as the content is known or cannot become known (B37). It returns the reason why nothing may
 // be sent to the client yet.
-func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now time.Time) conversation.Reason {
+func (s *stream) compareLocked(ts *typeState, h *cache.SubscriptionState, now time.Time) conversation.Reason {
 	if h.Gen > ts.Sent.Gen {
 		ts.recallSilent(now)
 	}
@@ -237,7 +237,7 @@ func (ts *typeState) compareArrived(v *cache.View) {
 // claimHoldsLocked reports whether a reconnecting SotW client already has all content that would be
 // sent to it. This is possible only for a wildcard on a full-state type, and only if the version
 // proves the content (B39).
-func (s *stream) claimHoldsLocked(ts *typeState, h cache.SubscriptionState, b *body) bool {
+func (s *stream) claimHoldsLocked(ts *typeState, h *cache.SubscriptionState, b *body) bool {
 	if !ts.claimsVersion() {
 		return false
 	}

@@ -24,7 +24,7 @@ func (f form) takesTTLs(features []string) bool {
 
 // noted returns the newest note that a client may need: clients without TTLs ignore heartbeats, and
 // those of version 2 ignore all notes (J3).
-func (f form) noted(h cache.SubscriptionState) uint64 {
+func (f form) noted(h *cache.SubscriptionState) uint64 {
 	switch {
 	case f.v2:
 		return 0
@@ -35,7 +35,7 @@ func (f form) noted(h cache.SubscriptionState) uint64 {
 }
 
 // ask completes a query with the form of the answer.
-func (f form) ask(q cache.Query, h cache.SubscriptionState, now time.Time) cache.Query {
+func (f form) ask(q cache.Query, h *cache.SubscriptionState, now time.Time) cache.Query {
 	switch {
 	case f.relay:
 		q.Reader = cache.OtherNode
@@ -54,7 +54,7 @@ func (f form) ask(q cache.Query, h cache.SubscriptionState, now time.Time) cache
 
 // askLocked completes a query with the form and the limit of the answer, and what the client sees of the
 // type.
-func (s *stream) askLocked(ts *typeState, q cache.Query, h cache.SubscriptionState, now time.Time) cache.Query {
+func (s *stream) askLocked(ts *typeState, q cache.Query, h *cache.SubscriptionState, now time.Time) cache.Query {
 	q = s.ask(q, h, now)
 	q.View, q.Limit = s.seesLocked(ts), s.srv.bodyLimit()
 	return q
@@ -73,12 +73,12 @@ func stepOf(left time.Duration) time.Duration {
 // notesLocked returns what the client is sent of a type whose newest response it rejected:
 // heartbeats and errors. The rest is held (B14). If every response must have the full state,
 // nothing can be sent.
-func (s *stream) notesLocked(ts *typeState, h cache.SubscriptionState, now time.Time) (q cache.Query, b *body) {
+func (s *stream) notesLocked(ts *typeState, h *cache.SubscriptionState, now time.Time) (q cache.Query, b *body) {
 	if s.noted(h) <= ts.Sent.Noted || ts.scope(s.form) == cache.FullState {
 		return q, nil
 	}
 	q = s.askLocked(ts, ts.Notes(), h, now)
-	if b = s.bodyLocked(ts, h, q); b.data == nil {
+	if b = s.bodyLocked(ts, h, &q); b.data == nil {
 		ts.Sent.Noted = b.to.Noted
 		return q, nil
 	}

@@ -14,8 +14,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	if b := s.refusalLocked(ts, now); b != nil {
 		return q, b
 	}
-	h, ok := s.readyLocked(ts, now)
-	if !ok {
+	var h cache.SubscriptionState
+	if !s.readyLocked(ts, &h, now) {
 		return q, nil
 	}
 	s.repeatLocked(ts, now)
@@ -42,7 +42,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		}
 		return q, nil
 	}
-	q = s.askLocked(ts, ts.news(s.form), h, now)
+	q = s.askLocked(ts, ts.news(s.form), &h, now)
 	if !s.relay {
 		q.Basis = h.Basis(q.Since, s.srv.timeOf(s.since))
 	}
@@ -52,42 +52,42 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	switch next.Act {
 	case conversation.AskNotes:
-		return s.notesLocked(ts, h, now)
+		return s.notesLocked(ts, &h, now)
 	case conversation.AskQuietly:
 		quiet := q
 		quiet.Scope = q.Scope.Quiet()
-		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
+		if b := s.bodyLocked(ts, &h, &quiet); b.data == nil && b.err == nil {
 			s.skipLocked(ts, quiet, b) // B14: no change is visible to the client
 			if b.answer.Rest == conversation.PartsLeft {
 				return s.pendingLocked(ts, now) // in the part so far
 			}
-			return s.notesLocked(ts, h, now)
+			return s.notesLocked(ts, &h, now)
 		}
 		q = ts.Unaccepted(q)
 	}
-	q, b = s.orderedLocked(ts, h, q, now)
-	return s.dueLocked(ts, h, q, b, now)
+	b = s.orderedLocked(ts, &h, &q, now)
+	return s.dueLocked(ts, &h, &q, b, now)
 }
 
 // viewOf returns the subscription's view of its table, in the form that a conversation needs.
 func (s *stream) viewOf(ts *typeState, h *cache.SubscriptionState) conversation.View {
 	return conversation.View{
-		Noted: s.noted(*h), Interest: conversation.InterestOf(h, ts.claimsVersion()), Knowledge: conversation.KnowledgeOf(h),
+		Noted: s.noted(h), Interest: conversation.InterestOf(h, ts.claimsVersion()), Knowledge: conversation.KnowledgeOf(h),
 		Scope: ts.scope(s.form), Responses: s.nonces,
 	}
 }
 
-// readyLocked returns the newest state of the subscription to a type. ok is false while no response
-// of any content may be sent.
-func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.SubscriptionState, ok bool) {
-	h = ts.table.State(&ts.watcher)
+// readyLocked sets h to the newest state of the subscription to a type. It returns false while no
+// response of any content may be sent.
+func (s *stream) readyLocked(ts *typeState, h *cache.SubscriptionState, now time.Time) bool {
+	*h = ts.table.State(&ts.watcher)
 	if h.Private && !ts.table.Sole() && s.tier == nil { // K17
 		if s.waitsLocked(ts, now) {
 			ts.Wait = conversation.AwaitingAck
-			return h, false
+			return false
 		}
 		s.moveLocked(ts)
-		h = ts.table.State(&ts.watcher)
+		*h = ts.table.State(&ts.watcher)
 	}
 	ts.seen = h.Gen
 	if s.tier != nil {
@@ -96,20 +96,20 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Subscription
 		}
 		if s.outdatedLocked(ts, now) {
 			ts.Wait = conversation.Restoring
-			return h, false
+			return false
 		}
 	}
 	ts.Mark(conversation.Unreachable, h.Answer == cache.OutOfReach && !h.IsEmpty())
-	if ts.Wait = s.mayAnswerLocked(ts, &h); ts.Wait != conversation.NothingNew {
-		return h, false
+	if ts.Wait = s.mayAnswerLocked(ts, h); ts.Wait != conversation.NothingNew {
+		return false
 	}
 	ts.Wait = s.compareLocked(ts, h, now)
-	return h, ts.Wait == conversation.NothingNew
+	return ts.Wait == conversation.NothingNew
 }
 
 // orderedLocked returns the answer to q without the removals that must wait for other types (E2,
-// E5, E8), and the query for that answer.
-func (s *stream) orderedLocked(ts *typeState, h cache.SubscriptionState, q cache.Query, now time.Time) (cache.Query, *body) {
+// E5, E8), and completes the query for that answer.
+func (s *stream) orderedLocked(ts *typeState, h *cache.SubscriptionState, q *cache.Query, now time.Time) *body {
 	b := s.bodyLocked(ts, h, q)
 	// The look at the table comes before the question which removals must wait: a route may have
 	// changed before the removal that we just saw. If nothing is withdrawn, clients whose removals
@@ -118,39 +118,39 @@ func (s *stream) orderedLocked(ts *typeState, h cache.SubscriptionState, q cache
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)
 	}
-	return q, b
+	return b
 }
 
 // dueLocked returns b, the answer to q, if it must be sent. If not, the client counts as having it.
-func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Query, b *body, now time.Time) (cache.Query, *body) {
+func (s *stream) dueLocked(ts *typeState, h *cache.SubscriptionState, q *cache.Query, b *body, now time.Time) (cache.Query, *body) {
 	switch {
 	case b.err != nil:
 		s.call.End(b.err)
-		return q, nil
+		return *q, nil
 	case s.claimHoldsLocked(ts, h, b):
 		ts.Prove(b.to)
-		return q, nil
+		return *q, nil
 	}
-	v := s.viewOf(ts, &h)
-	next := ts.Judge(&v, &q, &b.answer)
+	v := s.viewOf(ts, h)
+	next := ts.Judge(&v, q, &b.answer)
 	ts.Wait = next.Why
 	switch next.Act {
 	case conversation.Send:
-		return q, b
+		return *q, b
 	case conversation.SendEmpty:
 		empty := *b
 		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.sentVersion, Source: b.source})
-		return q, &empty
+		return *q, &empty
 	case conversation.SkipAndAsk: // a part with removals only, for which SotW has no form
 		if ts.IsHeld() { // the client cannot reject it either: the content that is sent again begins after it
 			ts.Acked, ts.ForceUnacked, ts.ResendUnacked = b.to, nil, nil
 		}
-		s.skipLocked(ts, q, b)
+		s.skipLocked(ts, *q, b)
 		return s.pendingLocked(ts, now)
 	case conversation.Skip:
-		s.skipLocked(ts, q, b)
+		s.skipLocked(ts, *q, b)
 	}
-	return q, nil
+	return *q, nil
 }
 
 // waitsLocked reports whether the client must answer the newest response first (B9).
@@ -178,8 +178,8 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 		return q, nil
 	}
 	h := ts.table.State(&ts.watcher)
-	q = s.askLocked(ts, ts.Demanded(), h, time.Now())
-	b = s.bodyLocked(ts, h, q)
+	q = s.askLocked(ts, ts.Demanded(), &h, time.Now())
+	b = s.bodyLocked(ts, &h, &q)
 	if b.data == nil {
 		return q, nil
 	}
