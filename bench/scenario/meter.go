@@ -111,7 +111,7 @@ func (b *bed) rest(ctx context.Context) error {
 }
 
 // restedAfter is how long a target is at rest before its resident memory counts as that at rest.
-const restedAfter = 6 * time.Second
+const restedAfter = 8 * time.Second
 
 // rested returns the resident memory of the target after some seconds at rest, in bytes.
 func (b *bed) rested(ctx context.Context) (int64, error) {

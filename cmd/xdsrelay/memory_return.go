@@ -20,6 +20,10 @@ type memoryReturn struct {
 	worth     uint64             // how many times as much as usual has to be there; 0 at first
 	next      time.Time
 	least     uint64 // the least that was resident since memory was returned; 0 at first
+	rested    int    // looks at rest in a row
+	wait      int    // how many more of these than the first one a return needs
+	// returned is when memory was last returned; zero once the process has allocated much again.
+	returned time.Time
 }
 
 // memoryUse is what a look finds, in bytes.
@@ -47,6 +51,11 @@ const (
 	// much for the next one. What an idle node allocates, mostly for the questions of other nodes and the
 	// samples of the live page, is not worth two collections each 20 s: that was a fifth of its CPU time.
 	restWorth = 4
+	// soonAgain: memory that the process allocates again so soon was returned in vain. Then the next
+	// return waits for twice as long a rest as the last one, and for longestWait at most: with a change
+	// every few seconds, each would begin with buffers for all clients, and a collection.
+	soonAgain   = time.Minute
+	longestWait = int(soonAgain / lookInterval)
 	// returnPauses: nothing is returned for returnPauses times the CPU time that it took before, on
 	// each processor, so that it takes about 4 % of them at most. It takes less: as much must have
 	// been allocated again, and that slowly.
@@ -61,16 +70,32 @@ func (m *memoryReturn) step(now time.Time, u memoryUse) bool {
 	m.looks++
 	if !known || recent > enough {
 		m.worth = 1
+		m.busyAgain(now)
 	}
 	m.least = min(m.least, u.resident)
-	return known && recent <= quietLooks*(u.inUse/quietShare+64<<10) &&
-		max(u.excess, u.resident-m.least) >= m.worth*enough && !now.Before(m.next)
+	if m.rested++; !known || recent > quietLooks*(u.inUse/quietShare+64<<10) {
+		m.rested = 0
+	}
+	return m.rested > m.wait && max(u.excess, u.resident-m.least) >= m.worth*enough && !now.Before(m.next)
+}
+
+// busyAgain records that the process has allocated much at once.
+func (m *memoryReturn) busyAgain(now time.Time) {
+	switch {
+	case m.returned.IsZero():
+	case now.Sub(m.returned) < soonAgain:
+		m.wait = min(max(2*m.wait, quietLooks), longestWait)
+	default:
+		m.wait = 0
+	}
+	m.returned = time.Time{}
 }
 
 // took records that memory was returned, which took so much CPU time, on a number of processors, and
 // left so many bytes resident.
 func (m *memoryReturn) took(now time.Time, cpu time.Duration, processors int, resident uint64) {
 	m.next, m.least, m.worth = now.Add(returnPauses*cpu/time.Duration(processors)), resident, restWorth
+	m.returned = now
 }
 
 // returnMemory returns memory to the system whenever the process is at rest, until ctx ends.
