@@ -324,7 +324,7 @@ func TestHeartbeatsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
 		b := listen(t, network, "b")
-		one, err := connected(t, network, 2*time.Second, b).at(b.Member, 0)
+		one, err := connected(t, network, 2*time.Second, b).call(b.Member)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -70,15 +70,28 @@ func NewPeers(cfg PeersConfig) *Peers {
 	return &Peers{cfg: cfg, all: make(map[peerID]*peer)}
 }
 
-// at returns the connection to a member, for one call. With questions, it stays open until [Peers.answered]
-// was called as often.
-func (p *Peers) at(m shard.Member, questions int) (*peer, error) {
+// call returns the connection to a member, for one call.
+func (p *Peers) call(m shard.Member) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.callLocked(m)
+}
+
+// question returns the connection to a member, for one question. It stays open until [Peers.answered].
+func (p *Peers) question(m shard.Member) (*peer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one, err := p.callLocked(m)
+	if err == nil {
+		one.waiting++
+	}
+	return one, err
+}
+
+func (p *Peers) callLocked(m shard.Member) (*peer, error) {
 	one, err := p.atLocked(m)
 	if err == nil {
 		one.called = time.Now()
-		one.waiting += questions
 	}
 	return one, err
 }
@@ -163,7 +176,7 @@ func (p *Peers) Close() {
 // "release?key=x". Ask fails at once if the node is unreachable. A node that leaves the tier meanwhile can
 // still answer.
 func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, error) {
-	one, err := p.at(m, 1)
+	one, err := p.question(m)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +196,7 @@ func (p *Peers) answered(one *peer) {
 // been read to its end. A stream to a node that is no longer a member may end after a minute, or
 // when the members change.
 func (p *Peers) Stream(ctx context.Context, m shard.Member, method string, request proto.Message) (grpc.ClientStream, error) {
-	one, err := p.at(m, 0)
+	one, err := p.call(m)
 	if err != nil {
 		return nil, err
 	}
