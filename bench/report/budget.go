@@ -109,7 +109,7 @@ func Budgets() []Budget {
 		{"live heap per client after changes", "check", "one", HeapPerClient, "", FloorPlus, 2.5 * (1 << 10)},
 		{"memory in use per client, with stacks and the runtime's own", "check", "sync", InUsePerClient, "", FloorPlus, 5 << 10},
 		{"memory in use per client, with stacks and the runtime's own, after changes", "check", "one", InUsePerClient, "", FloorPlus, 5 << 10},
-		{"objects allocated per response and ACK", "check", "one", AllocsPerAnswer, "", FloorPlus, 10},
+		{"objects allocated per response and ACK", "check", "one", AllocsPerAnswer, "", FloorPlus, 6},
 		{"live heap of a small key and its client", "check-keys", "sync", HeapPerKey, "", AtMost, 60 << 10},
 		{"live heap of a key that is equal to others", "check-keys", "sync", HeapPerKey, "", TimesFirst, 0.9},
 	}

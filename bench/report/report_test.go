@@ -204,7 +204,7 @@ func TestMissed(t *testing.T) {
 		t.Fatalf("%d: %q", len(missed), missed)
 	}
 	for i, clients := range []string{"1,000", "5,000"} {
-		if m := missed[i]; !strings.Contains(m, "objects allocated") || !strings.Contains(m, clients) || !strings.Contains(m, "floor + 10") {
+		if m := missed[i]; !strings.Contains(m, "objects allocated") || !strings.Contains(m, clients) || !strings.Contains(m, "floor + 6") {
 			t.Errorf("%q", m)
 		}
 	}
