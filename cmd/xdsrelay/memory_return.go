@@ -48,7 +48,7 @@ const (
 	excessShare = 16
 	leastExcess = 4 << 20
 	// restWorth: until as much is allocated at once after a return, there has to be restWorth times as
-	// much for the next one. What an idle node allocates, mostly for the questions of other nodes and the
+	// much for the next one. What an idle node allocates, mostly for the heartbeats of other nodes and the
 	// samples of the live page, is not worth two collections each 20 s: that was a fifth of its CPU time.
 	restWorth = 4
 	// soonAgain: memory that the process allocates again so soon was returned in vain. Then the next

@@ -130,7 +130,7 @@ func (h *heartbeats) receive() (err error) {
 // request. The first one is sent at once, all others at moments that are those of all nodes, so that
 // a node wakes up once for all.
 func (t *Tier) serveHeartbeats(_ any, stream grpc.ServerStream) error {
-	at := time.Duration(0)
+	first := true
 	for {
 		var request durationpb.Duration
 		if err := stream.RecvMsg(&request); errors.Is(err, io.EOF) {
@@ -143,13 +143,13 @@ func (t *Tier) serveHeartbeats(_ any, stream grpc.ServerStream) error {
 			return status.Errorf(codes.InvalidArgument, "heartbeats every %s, expected %s to %s", every, beatOften, streamLife)
 		}
 		for left := int32(beatsEach) - 1; left >= 0; left-- {
-			if !pause.For(stream.Context(), at) {
+			if !first && !pause.For(stream.Context(), pause.Next(every)) {
 				return stream.Context().Err()
 			}
+			first = false
 			if err := stream.SendMsg(wrapperspb.Int32(left)); err != nil {
 				return err
 			}
-			at = pause.Next(every)
 		}
 	}
 }

@@ -111,11 +111,8 @@ func (c *Conn) frames(s *Stream, parts [][]byte) (rest [][]byte) {
 // resume sends what waited, now that a window has grown.
 func (c *Conn) resume() {
 	c.tx.blocked = slices.DeleteFunc(c.tx.blocked, func(s *Stream) bool {
-		if s.waiting = c.frames(s, s.waiting); len(s.waiting) > 0 {
-			return false
-		}
-		s.waiting = nil
-		return true
+		s.waiting = c.frames(s, s.waiting)
+		return len(s.waiting) == 0
 	})
 	if len(c.tx.blocked) == 0 {
 		c.tx.blocked = nil
