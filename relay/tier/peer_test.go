@@ -318,6 +318,31 @@ func TestStreamOfHeartbeatsThatEnds(t *testing.T) {
 	})
 }
 
+// TestHeartbeatAfterALateRequest: a request that arrives late is answered at the next moment of all nodes.
+func TestHeartbeatAfterALateRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		b := listen(t, network, "b")
+		one, err := connected(t, network, 2*time.Second, b).call(b.Member)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := heartbeats{plane: one.plane, every: time.Second}
+		defer func() { h.end() }()
+		for range beatsEach {
+			if err := h.next(t.Context(), time.Now().Add(2*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(700 * time.Millisecond) //nolint:forbidigo // virtual time
+		began := time.Now()
+		want := pause.Next(time.Second)
+		if err := h.next(t.Context(), began.Add(2*time.Second)); err != nil || time.Since(began) != want {
+			t.Errorf("a heartbeat after %v, %v; expected it after %v", time.Since(began), err, want)
+		}
+	})
+}
+
 // TestHeartbeatsRefused: a request for heartbeats that are too frequent, or that nobody can wait for, is
 // refused with what is expected.
 func TestHeartbeatsRefused(t *testing.T) {
