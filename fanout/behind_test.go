@@ -88,6 +88,56 @@ func TestMovesToANodeBehind(t *testing.T) {
 	})
 }
 
+// TestMovesToANodeThatRemoved: a client moves to a node where all that it holds is removed, or was
+// not there yet, while the tier has what the client holds: the removals wait as older content does
+// (K12, E2).
+func TestMovesToANodeThatRemoved(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newNode(t)
+		w.agree(heldBy(t, cluster("a", 2)))
+		s := w.comes(t, true, 2, "")
+		silent(t, s, headWait/2)
+		w.change(cds, nil, cluster("a", 2))
+		s.Ack(has(t, s.Recv(t))) // B24
+		s.Quiet(t, 2*headWait)
+
+		w = newNode(t)
+		w.agree(heldBy(t, cluster("a", 2)))
+		s = w.comes(t, true, 2, "")
+		silent(t, s, headWait)
+		s.Ack(hasRemoved(t, s.Recv(t), []string{"a"}))
+	})
+}
+
+// TestMovesToANodeThatLearnsOfRemovals is TestMovesToANodeThatRemoved for a node that restored a
+// complete set without the resource. Another node confirms that, whose content is as old.
+func TestMovesToANodeThatLearnsOfRemovals(t *testing.T) {
+	for _, catchesUp := range []bool{false, true} {
+		virtual(t, func(t *testing.T) {
+			head := heldBy(t, cluster("a", 2))
+			w := newWorldOf(t, cache.Config{Linger: time.Minute, HeadWait: headWait}).listen()
+			w.open(true).Subscribe(rds, "r") // without it there is no feed
+			w.asked(rds, "r")
+			w.origin().Down(errors.New("gone"))
+			w.cache.Groups()[0].RestoreFrom(cache.Snapshot{Type: resource.TypeOf(cds), Streams: []cache.SnapshotStream{{}}, AsOf: time.Now(), Wildcard: true})
+			w.agree(head)
+			s := w.comes(t, true, 2, "")
+			s.Ack(has(t, s.Recv(t))) // B24
+			w.origin().Up()
+			w.asked(cds, "*")
+			w.change(cds, nil)
+			if catchesUp {
+				silent(t, s, headWait/2)
+				w.change(cds, nil, cluster("a", 2))
+				s.Quiet(t, 2*headWait)
+				return
+			}
+			silent(t, s, headWait-short)
+			s.Ack(hasRemoved(t, s.Recv(t), []string{"a"}))
+		})
+	}
+}
+
 // TestMovesWhileTheNodeCatchesUp: a client at the tier's newest version moves to a node that gets that
 // content while it compares what the client holds: nothing is sent again (K12, B37).
 func TestMovesWhileTheNodeCatchesUp(t *testing.T) {

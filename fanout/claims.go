@@ -186,12 +186,22 @@ func (s *stream) compareLocked(ts *typeState, h *cache.SubscriptionState, now ti
 		ts.compareArrived(s.seesLocked(ts))
 	}
 	wildcard := h.Wildcard == cache.WildcardKnown
-	if h.Answer == cache.Answered || wildcard && !c.judged {
+	if (h.Answer == cache.Answered || wildcard && !c.judged) && !s.judgesLaterLocked(ts, h.Behind.Until, now) {
 		gone, rest, silent := ts.table.Gone(&ts.watcher, s.seesLocked(ts), c.held)
 		ts.Force, c.held, c.judged = ts.Force.With(gone), rest, wildcard
 		c.setSilent(silent, now)
 	}
 	return conversation.NothingNew
+}
+
+// judgesLaterLocked reports whether claims that are left cannot be judged yet: the table counts as behind
+// until then, so the tier may have what it lacks (K12).
+func (s *stream) judgesLaterLocked(ts *typeState, until, now time.Time) bool {
+	if len(ts.claims.held) == 0 || !ts.awaits(until, now) {
+		return false
+	}
+	s.armLocked(until)
+	return true
 }
 
 // claimsAssumed reports whether the client claims to have resources of which the control plane has said

@@ -393,8 +393,9 @@ func (f *Feed) Stale(typ *resource.Type) bool {
 	return t.core.streams[f.stream].confidence.FromLastGood()
 }
 
-// Settled reports whether the stream's control plane has answered for something that clients ask
-// for of the type, even if it does not exist.
+// Settled reports whether this node knows what clients ask for of the type on the stream, in part at
+// least, even if only that it does not exist: the stream's control plane has answered, or a complete
+// set was restored.
 func (f *Feed) Settled(typ *resource.Type) bool {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -402,12 +403,14 @@ func (f *Feed) Settled(typ *resource.Type) bool {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	stream := &t.core.streams[f.stream]
-	open := t.core.demand.Stream(f.stream).Unanswered() + stream.names.Assumed()
-	if t.core.demand.Wildcard().Demanded() && t.core.demand.Wildcard().Stream() == f.stream && !t.core.demand.Answered(t.core.demand.Wildcard()) {
-		open++
+	demand, stream := t.core.demand, &t.core.streams[f.stream]
+	open, whole := demand.Stream(f.stream).Unanswered()+stream.names.Assumed(), false
+	if wild := demand.Wildcard(); wild.Demanded() && wild.Stream() == f.stream {
+		if whole = demand.Answered(wild); !whole {
+			open++
+		}
 	}
-	return !stream.confidence.FromLastGood() && t.core.demand.Stream(f.stream).Wanted() > open
+	return demand.Stream(f.stream).Wanted() > open && (whole || !stream.confidence.FromLastGood())
 }
 
 // dropRestore drops restorable content that no client has asked for within the linger time,

@@ -50,6 +50,30 @@ func expectSees(t *testing.T, c *client, want ...string) {
 	}
 }
 
+// TestRestoredEmptySetIsKnown: that a complete set was empty is known also if it was restored, so other
+// nodes send nothing that may be older.
+func TestRestoredEmptySetIsKnown(t *testing.T) {
+	for name, tc := range map[string]struct {
+		restored *Snapshot
+		known    bool
+	}{
+		"nothing":         {nil, false},
+		"names":           {new(holds(clusters, false, time.Now())), false},
+		"an empty set":    {new(holds(clusters, true, time.Now())), true},
+		"a set of others": {new(holds(endpoints, true, time.Now())), false},
+	} {
+		w := start(t, Config{})
+		if tc.restored != nil {
+			w.group.RestoreFrom(*tc.restored)
+		}
+		w.client(clusters, true)
+		w.feed.TakeDemand(true, true)
+		if got := w.feed.Settled(clusters); got != tc.known {
+			t.Errorf("%s was restored: known: %t, expected %t", name, got, tc.known)
+		}
+	}
+}
+
 // TestRestoredAgain: content that is restored after all that was restored before has gone with its
 // clients is as old as it says, not as old as that.
 func TestRestoredAgain(t *testing.T) {

@@ -42,8 +42,8 @@ type Request struct {
 	// map.
 	Subscribe, Unsubscribe NameList
 	Held                   HeldList
-	// Settled is true, between nodes, if the requesting node knows from the control plane what the
-	// type has, which may be nothing at all.
+	// Settled is true, between nodes, if the requesting node knows what the type has, from the control
+	// plane or as last known good; that may be nothing at all.
 	Settled bool
 	// Errored is, between nodes, an encoded list of names for which clients of the requesting node
 	// may remember an error; see [ReadErrored].
