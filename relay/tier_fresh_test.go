@@ -19,8 +19,9 @@ type cable struct {
 	dial func(ctx context.Context, address string) (net.Conn, error)
 
 	mu    sync.Mutex
-	cut   map[string]bool       // guarded by mu
-	conns map[string][]net.Conn // guarded by mu; by address, ended ones, too
+	cut   map[string]bool          // guarded by mu
+	slow  map[string]chan struct{} // guarded by mu; by address, closed when messages arrive again
+	conns map[string][]net.Conn    // guarded by mu; by address, ended ones, too
 }
 
 func (c *cable) Dial(ctx context.Context, address string) (net.Conn, error) {
@@ -32,8 +33,41 @@ func (c *cable) Dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := c.dial(ctx, address)
 	if err == nil {
 		c.conns[address] = append(c.conns[address], conn)
+		conn = &slowConn{conn, c, address}
 	}
 	return conn, err
+}
+
+// slowConn is a connection of a cable.
+type slowConn struct {
+	net.Conn
+	cable   *cable
+	address string
+}
+
+func (c *slowConn) Read(p []byte) (n int, err error) {
+	n, err = c.Conn.Read(p)
+	c.cable.mu.Lock()
+	arrives := c.cable.slow[c.address]
+	c.cable.mu.Unlock()
+	if arrives != nil {
+		<-arrives
+	}
+	return n, err
+}
+
+// delay makes what an address sends arrive only once the returned function is called.
+func (c *cable) delay(address string) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	arrives := make(chan struct{})
+	c.slow[address] = arrives
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.slow, address)
+		close(arrives)
+	}
 }
 
 // set cuts the way to an address, or heals it.
@@ -53,7 +87,7 @@ func (w *tierWorld) wire() map[string]*cable {
 	cables := make(map[string]*cable)
 	for _, name := range w.names {
 		w.kill(name)
-		cables[name] = &cable{dial: w.network.Dial, cut: make(map[string]bool), conns: make(map[string][]net.Conn)}
+		cables[name] = &cable{dial: w.network.Dial, cut: make(map[string]bool), slow: make(map[string]chan struct{}), conns: make(map[string][]net.Conn)}
 		w.options.Dial = cables[name].Dial
 		w.start(name)
 	}
@@ -158,6 +192,49 @@ func TestBackToAnOwnerThatIsBehind(t *testing.T) {
 				}
 			}
 			cables[w.names[owner]].set(w.origin.Addr(), false)
+			w.converged()
+			w.streams(1)
+			for i, c := range clients {
+				if n := c.Stats().Frames - before[i]; n > 0 {
+					t.Errorf("a client was sent %d responses after the change\n%s", n, c)
+				}
+			}
+			w.check()
+		})
+	})
+}
+
+// TestBackToAnOwnerThatHasYetToReceiveAChange is TestBackToAnOwnerThatIsBehind for an owner that has the
+// origin, but gets a change later.
+func TestBackToAnOwnerThatHasYetToReceiveAChange(t *testing.T) {
+	originVariants(t, func(t *testing.T, variant config.Variant) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newTierWorld(t, 2, variant, "red")
+			cables := w.wire()
+			w.populate()
+			w.converged()
+			w.streams(1)
+			owner, other := 0, 1
+			if w.roster.owner("red") == w.names[1] {
+				owner, other = 1, 0
+			}
+
+			cables[w.names[other]].set(peerAddr(owner), true)
+			w.streams(2)
+			arrives := cables[w.names[owner]].delay(w.origin.Addr())
+			cables[w.names[other]].set(peerAddr(owner), false)
+			w.set("red", 2)
+			n := len(everyVariant)
+			clients := w.clients["red"][other*n : (other+1)*n]
+			for _, c := range clients {
+				c.WaitFor(t, "the change", func() bool { return len(w.origin.Differences("red", c)) == 0 })
+			}
+			var before []int
+			for _, c := range clients {
+				before = append(before, c.Stats().Frames)
+			}
+			time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+			arrives()
 			w.converged()
 			w.streams(1)
 			for i, c := range clients {

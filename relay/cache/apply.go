@@ -82,6 +82,9 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 	t.fed.Changes += uint64(changed)
 	t.settleVersions(by, &u, before.Digest, shown, !ignored)
 	stream.heard(u, server)
+	if changed > 0 && before.Live > 0 && !u.Mirror {
+		stream.changed = began
+	}
 	if u.Mirror || !u.Partial {
 		stream.mirroredAsOf = u.AsOf
 	}

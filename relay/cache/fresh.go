@@ -21,6 +21,19 @@ func (f *Feed) Fresh() bool {
 	return true
 }
 
+// LastChange returns when the stream's control plane last changed, itself, content that was there; zero
+// for never.
+func (f *Feed) LastChange() (last time.Time) {
+	for _, t := range f.group.Tables() {
+		t.mu.RLock()
+		if at := t.core.streams[f.stream].changed; at.After(last) {
+			last = at
+		}
+		t.mu.RUnlock()
+	}
+	return last
+}
+
 // Doubt records that the content of a stream's tables may be old until its control plane has
 // answered: it is from elsewhere, or the key was idle.
 func (f *Feed) Doubt() {

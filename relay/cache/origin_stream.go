@@ -76,6 +76,7 @@ type typeStreamState struct {
 	postponed    postponed             // until other nodes are asked; see first.go
 	confidence   confidence.Confidence // whether its content may be old; see effect
 	mirroredAsOf time.Time             // Update.AsOf of the last answer
+	changed      time.Time             // when the control plane last changed content that was there
 	claims       uint64                // see Feed.Claims
 	// names is what it knows of names without a resource; see assumed.go, removed.go, overtaken.go and
 	// noteAbsent.

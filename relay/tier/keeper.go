@@ -34,6 +34,10 @@ const (
 	// freshPause is the shortest time between two questions whether the owner's content is
 	// current.
 	freshPause = 250 * time.Millisecond
+	// settleTime is how long after a change the origin's message to another node may arrive later, and
+	// longestSettle bounds the wait for such a time without changes.
+	settleTime    = 3 * time.Second
+	longestSettle = 30 * time.Second
 	// longestPause bounds, before jitter, the pause before an owner that refused is asked again.
 	longestPause = 30 * time.Second
 )
@@ -63,6 +67,7 @@ type keeper struct {
 	reached <-chan struct{}            // closed when the owner becomes reachable or unreachable
 	source  *job                       // keeps the key up to date; nil before the first time
 	hooks   hooks                      // of an Owner, or of a node that is Alone
+	settles time.Time                  // since when this node could follow the owner; see settling
 	retryAt time.Time                  // when the owner may be asked again
 	pauses  backoff.ExponentialBackOff // before that
 	staysTo time.Time                  // when ForPeers ends; see stay
@@ -181,12 +186,17 @@ func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.
 	k.mu.Lock()
 	broken, since, was := k.broken, k.brokenSince, k.shown
 	k.mu.Unlock()
+	if !was.state.fromOrigin() || !lost.IsZero() {
+		k.settles = time.Time{}
+	}
 	timeout := k.tier.cfg.OwnerTimeout
 	switch {
 	case was.state.fromOrigin() && !lost.IsZero():
 		return Alone, again // until the owner answers
 	case was.state == Alone && k.retryAt.After(now):
 		return Alone, k.retryAt
+	case was.state.fromOrigin() && k.settling(now).After(now):
+		return Alone, k.settling(now)
 	case was.state.fromOrigin() && !k.ownerIsFresh(ctx):
 		return Alone, now.Add(freshPause + rand.N(freshPause))
 	case was.state.fromOrigin():
@@ -206,6 +216,23 @@ func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.
 	}
 	k.retryAt = now.Add(k.pauses.NextBackOff())
 	return Alone, k.retryAt
+}
+
+// settling returns until when this node, which could follow the owner, stays with the origin: the origin
+// has just changed the key, and its message to the owner may still be on the way. Not even a tier head
+// says so, since owners write those.
+func (k *keeper) settling(now time.Time) (until time.Time) {
+	if k.settles.IsZero() {
+		k.settles = now
+	}
+	if k.feed == nil {
+		return until
+	}
+	until = k.feed.LastChange().Add(settleTime)
+	if latest := k.settles.Add(longestSettle); until.After(latest) {
+		return latest // the key changes all the time
+	}
+	return until
 }
 
 // turnTo makes owner the node to follow; the zero Member means none.
