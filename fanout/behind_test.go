@@ -246,6 +246,30 @@ func TestMovesByName(t *testing.T) {
 	})
 }
 
+// TestMovesByNameFromANewerNode: a client that asks by name waits as long as others if the node had the
+// content of the head before: then the head is newer (K12).
+func TestMovesByNameFromANewerNode(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorldOf(t, cache.Config{Linger: time.Minute, HeadWait: headWait}).listen()
+		first := w.open(true)
+		first.Subscribe(eds, "e")
+		w.asked(eds, "e")
+		w.change(eds, nil, xdstest.Endpoints("e", "127.0.0.1:1"))
+		first.Ack(first.Recv(t))
+		g, typ, newer := w.cache.Groups()[0], resource.TypeOf(eds), xdstest.Endpoints("e", "127.0.0.1:2")
+		g.ObserveHead(typ, cache.TierHead{Digest: g.Table(typ).Digest().Digest, Version: "present"})
+		g.ObserveHead(typ, cache.TierHead{Digest: resource.Digest{1}, Version: "newer"})
+		s := w.open(delta)
+		if delta {
+			s.Resume(eds, "", map[string]string{"e": resources(t, newer)[0].Version}, "e")
+		} else {
+			s.Resume(eds, "of the newer one", nil, "e")
+		}
+		silent(t, s, headWait)
+		s.Ack(has(t, s.Recv(t), "e"))
+	})
+}
+
 // TestMovesByNameInAnOutage: while the control plane cannot bring what is newer, a client that asks
 // by name waits for as long as all others, until a new stream has answered (K12).
 func TestMovesByNameInAnOutage(t *testing.T) {

@@ -28,6 +28,9 @@ type TableDigest struct {
 	Wildcard bool
 	// Behind says that other nodes have newer content; see [Group.ObserveHead].
 	Behind bool
+	// Overtaken says that the tier head replaced another one while this was the content, so it is certain
+	// to be newer.
+	Overtaken bool
 	// Ahead says that the content is newer than the tier head: it replaced what that describes.
 	Ahead bool
 	// Complete says that the control plane has answered for the wildcard, and clients ask for that.
@@ -56,7 +59,7 @@ func (t *Table) Digest() TableDigest {
 func (t *core) tableDigest() TableDigest {
 	return TableDigest{
 		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.Digest(), Version: t.wildVersion(),
-		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.behind(), Ahead: t.tierHead.Standing() == tierhead.Ahead, Confirmed: t.confirmed(), Known: t.given(), Updates: t.fed.Updates, Traced: t.traced(),
+		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.behind(), Overtaken: t.behind() && !t.tierHead.Replaced().IsZero(), Ahead: t.tierHead.Standing() == tierhead.Ahead, Confirmed: t.confirmed(), Known: t.given(), Updates: t.fed.Updates, Traced: t.traced(),
 	}
 }
 

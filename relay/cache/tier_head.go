@@ -163,9 +163,13 @@ func (t *core) open(now time.Time) bool {
 }
 
 // proven reports whether the tier head proves that the table is behind, although no client
-// has the wildcard: it was restored from all that an owner of the key had at one time, and the head
-// is of another time, which is later because heads are written first.
+// has the wildcard: it had what the head before described, or it was restored from all that an owner of
+// the key had at one time, and the head is of another time, which is later because heads are written
+// first.
 func (t *core) proven() bool {
+	if t.tierHead.Left() {
+		return true
+	}
 	head, _ := t.tierHead.Head()
 	return t.behind() && t.pendingRestore != nil && t.pendingRestore.snapshot.Recorded && len(t.streams) == 1 &&
 		t.streams[0].confidence.FromLastGood() && t.pendingRestore.digest[0] != head.Digest

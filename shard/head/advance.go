@@ -14,16 +14,15 @@ import (
 // content than the tier head until the lease of the owner ends: until then the key has no other
 // owner. Nodes that ask the control plane later would send older content to clients that arrive
 // from this one (K12). So the node advances the tier head. It does not claim the key: it replaces a
-// head only by content that is newer, while no other node has claimed the key or written a head
-// since. So several such nodes do not undo the writes of each other, nor those of an owner that
-// they alone cannot reach.
+// head only by content that is newer, while no other node has written a head since. So several such
+// nodes do not undo the writes of each other, nor those of an owner that they alone cannot reach. An
+// owner that has claimed the key and has written nothing may wait for its own control plane: what it
+// writes then is of a newer epoch.
 
 // advance replaces heads of one epoch, each if Redis has the one that the writer compared its
-// content with, and none if another node has claimed the key since. ARGV: how long the key is kept,
-// the epoch, and for each type its field, the generation of the present head, and the new head. It
-// returns how many heads were replaced.
+// content with. ARGV: how long the key is kept, the epoch, and for each type its field, the generation
+// of the present head, and the new head. It returns how many heads were replaced.
 var advance = store.NewScript("head_advance", `
-if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[2] then return '0' end
 local replaced = 0
 for i = 3, #ARGV, 3 do
 	local e, g = string.match(redis.call('HGET', KEYS[1], ARGV[i]) or '', '^(%d+) (%d+) ')

@@ -87,6 +87,10 @@ func TestDue(t *testing.T) {
 	of := func(e cache.TableDigest, epoch, generation uint64) map[string]Head {
 		return map[string]Head{clusters.URL: {Epoch: epoch, Generation: generation, Digest: e.Digest, Version: e.Version}}
 	}
+	overtaken := func(e cache.TableDigest) cache.TableDigest {
+		e.Overtaken = true
+		return e
+	}
 	const answers = 5 // when this node became the owner
 	for name, c := range map[string]struct {
 		before     map[string]Head
@@ -102,6 +106,8 @@ func TestDue(t *testing.T) {
 		"older than before, perhaps":           {of(at(2, 0), 3, 7), at(1, answers), 0, 0},
 		"older, and the time is over":          {of(at(2, 0), 3, 7), at(1, answers), 2 * time.Second, 8},
 		"another, since the origin has spoken": {of(at(2, 0), 3, 7), at(1, answers+1), 0, 8},
+		"older, as another node was faster":    {of(at(2, 0), 3, 7), overtaken(at(1, answers+1)), 0, 0},
+		"the same for too long":                {of(at(2, 0), 3, 7), overtaken(at(1, answers+1)), overtakenFor, 8},
 	} {
 		o := &owned{since: now, answers: map[string]uint64{clusters.URL: answers}}
 		o.claimed(keyState{epoch: 9, heads: c.before}, nil)

@@ -261,6 +261,65 @@ func TestTakeOverConfirmed(t *testing.T) {
 	xdstest.Eventually(t, "b to know that the head is its own", func() bool { return !b.edition().Behind })
 }
 
+// TestTakeOverOvertaken: a new owner that has the content of before keeps the head that another node
+// advanced, since its own control plane may be later; it writes its own if that brings nothing (K12).
+func TestTakeOverOvertaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, redis *bubble) {
+		s := redis.open()
+		a, b := newNode(t, "a", s, never, never).key("k"), newNode(t, "b", s, never, never).key("k")
+		other := newNode(t, "c", s, never, never).key("k")
+		stop := a.own()
+		for _, k := range []*keyed{a, b, other} {
+			k.confirm()
+			k.apply("1")
+			k.sees(a)
+		}
+		stop()
+		other.advances()
+		other.apply("2")
+		newer := b.sees(other)
+		b.own()
+		redis.wait(overtakenFor - time.Second)
+		if h := stored(t, s, "k").heads[clusters.URL]; !h.same(newer) || !b.edition().Behind {
+			t.Errorf("%+v was replaced by %+v; behind: %t", newer, h, b.edition().Behind)
+		}
+		redis.wait(2 * time.Second)
+		if h := storedSoon(s, b); h.Owner != "b" || !h.newer(newer) {
+			t.Errorf("%+v, after %+v", h, newer)
+		}
+	})
+}
+
+// TestAdvanceAfterAClaim: a node that asks the control plane itself advances the heads of an owner that
+// has claimed the key, and has written nothing, because it cannot reach the control plane (K12).
+func TestAdvanceAfterAClaim(t *testing.T) {
+	inBubble(t, func(t *testing.T, redis *bubble) {
+		s := redis.open()
+		a, b := newNode(t, "a", s, never, never).key("k"), newNode(t, "b", s, never, never).key("k")
+		other := newNode(t, "c", s, never, never).key("k")
+		stop := a.own()
+		a.apply("1")
+		for _, k := range []*keyed{a, b, other} {
+			k.sees(a)
+		}
+		stop()
+		other.confirm()
+		other.apply("1")
+		other.advances()
+		b.own()
+		xdstest.Eventually(t, "the claim", func() bool { _, ok := b.Epoch("k"); return ok })
+		other.apply("2")
+		if h := b.sees(other); h.Owner != "c" {
+			t.Errorf("the head is %+v", h)
+		}
+		b.confirm()
+		b.apply("3")
+		if h := storedSoon(s, b); h.Owner != "b" {
+			t.Errorf("the owner has not replaced %+v", h)
+		}
+	})
+}
+
 // TestTwoOwners: of two nodes that claim the same key the later claim wins; the earlier owner
 // detects that, and writes again only with a claim of its own.
 func TestTwoOwners(t *testing.T) {

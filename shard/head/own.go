@@ -33,6 +33,7 @@ type owned struct {
 	written   time.Time // time of the last write
 	// deferred is true if something was not written yet.
 	deferred bool
+	again    *later // puts the key into the queue again when overtakenFor is over
 	pauses   backoff.ExponentialBackOff // after claims that another node won, until a write
 	after    time.Time                  // not to be claimed again before
 }
@@ -71,6 +72,10 @@ func (o *owned) noteMissing(k keyState) {
 	}
 }
 
+// overtakenFor is how long after another node the control plane's message with the same content may
+// arrive. A node that becomes the owner meanwhile does not undo the head of the other one.
+const overtakenFor = 3 * time.Second
+
 // due returns the heads to write for tables in these states. wait bounds how long a head of another
 // node is kept, or none is written, although this node has other content.
 func (o *owned) due(editions []cache.TableDigest, owner string, wait time.Duration, now time.Time) map[string]Head {
@@ -94,6 +99,10 @@ func (o *owned) due(editions []cache.TableDigest, owner string, wait time.Durati
 		case !ours && !same && e.Updates == o.answers[url] && now.Before(o.since.Add(wait)):
 			// The control plane has not answered since, and the previous owner had other content, or
 			// Redis has lost the head of it: this node may have even older content.
+			o.deferred = true
+			continue
+		case !ours && !same && e.Overtaken && now.Before(o.since.Add(overtakenFor)):
+			// Another node had newer content first.
 			o.deferred = true
 			continue
 		}
@@ -237,6 +246,7 @@ func reportToCache(g *cache.Group, url string, h Head, own bool) {
 // group must not be owned twice at the same time. Neither Own nor end waits for Redis.
 func (h *Heads) Own(g *cache.Group) (end func()) {
 	o := newOwned(g, time.Now())
+	o.again = &later{after: overtakenFor, do: func() { h.queue.add(o) }}
 	h.mu.Lock()
 	h.owned[o.key] = o
 	h.followLocked(g)
@@ -245,6 +255,7 @@ func (h *Heads) Own(g *cache.Group) (end func()) {
 	h.queue.add(o) // for what has changed since newOwned
 	return func() {
 		stop()
+		o.again.stop()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if h.owned[o.key] == o {

@@ -148,6 +148,9 @@ func (h *Heads) writeDue(ctx context.Context, some []*owned) (tried int, failed 
 				jobs = append(jobs, job{o, o.epoch, heads})
 				calls = append(calls, writeCall(h.cfg.Store, h.cfg.Token, o.key, o.epoch, heads))
 			}
+			if o.deferred {
+				o.again.event()
+			}
 		}
 		h.mu.Unlock()
 	}

@@ -144,6 +144,10 @@ func (c *Comparison) Reached() bool {
 	return c != nil && !c.since.IsZero() && c.now == c.head.Digest
 }
 
+// Left reports whether the content was that of a head before this one, so that this head is about what
+// that content has become.
+func (c *Comparison) Left() bool { return c.Standing() == Behind && c.reached }
+
 // Now is the digest of the content that is compared.
 func (c *Comparison) Now() (none resource.Digest) {
 	if c == nil {

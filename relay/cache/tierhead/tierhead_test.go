@@ -34,6 +34,7 @@ func TestStandings(t *testing.T) {
 		steps    []func(*Comparison)
 		want     Standing
 		replaced bool
+		left     bool
 	}{
 		{name: "nothing", want: NoHead},
 		{name: "no head", steps: []func(*Comparison){content(1)}, want: NoHead},
@@ -44,19 +45,19 @@ func TestStandings(t *testing.T) {
 		{name: "the head of the former content", steps: []func(*Comparison){content(1), content(2), head(1)}, want: Ahead},
 		{name: "the head of empty content before", steps: []func(*Comparison){content(1), content(0), content(2), head(0)}, want: Ahead},
 		{name: "another head", steps: []func(*Comparison){content(1), head(2)}, want: Behind},
-		{name: "another head after one that was reached", steps: []func(*Comparison){content(1), head(1), head(2)}, want: Behind, replaced: true},
-		{name: "a former content after a head that was reached", steps: []func(*Comparison){content(1), content(2), head(2), head(1)}, want: Behind, replaced: true},
+		{name: "another head after one that was reached", steps: []func(*Comparison){content(1), head(1), head(2)}, want: Behind, replaced: true, left: true},
+		{name: "a former content after a head that was reached", steps: []func(*Comparison){content(1), content(2), head(2), head(1)}, want: Behind, replaced: true, left: true},
 		{name: "other content after that", steps: []func(*Comparison){content(1), head(1), head(2), content(3)}, want: Behind},
 		{name: "its own head", steps: []func(*Comparison){content(1), own(1), content(2)}, want: Own},
-		{name: "another head after its own", steps: []func(*Comparison){content(1), own(1), head(2)}, want: Behind, replaced: true},
+		{name: "another head after its own", steps: []func(*Comparison){content(1), own(1), head(2)}, want: Behind, replaced: true, left: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var c Comparison
 			for _, step := range tt.steps {
 				step(&c)
 			}
-			if c.Standing() != tt.want || c.Replaced().IsZero() == tt.replaced {
-				t.Errorf("standing %d, replaced at %v; expected %d and %t", c.Standing(), c.Replaced(), tt.want, tt.replaced)
+			if c.Standing() != tt.want || c.Replaced().IsZero() == tt.replaced || c.Left() != tt.left {
+				t.Errorf("standing %d, replaced at %v, left %t; expected %d, %t and %t", c.Standing(), c.Replaced(), c.Left(), tt.want, tt.replaced, tt.left)
 			}
 			if wait := c.Awaits("v"); wait != (tt.want == Behind) {
 				t.Errorf("it awaits the version: %t", wait)
