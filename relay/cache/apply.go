@@ -167,6 +167,7 @@ func (t *core) missing(by int, u Update) (missing []string) {
 func (t *core) answer(by int, woken map[*Subscription]struct{}) {
 	stream := &t.streams[by]
 	t.effect(by, stream.confidence.Answered(), woken)
+	stream.older = nil
 	stream.names.AnswerAll()
 	if !t.demand.Answer(by, t.group.cache.step) { // see forgetAnswered
 		return

@@ -347,7 +347,7 @@ func (t *core) lose(by int, old, res *resource.Resource, from uint64) {
 		l := &lost{res: old, stream: by, at: time.Now(), gap: table.Gap{From: from, To: t.store.Gen()}}
 		l.Evidence = t.evidence(by, t.streams[by].confidence.FromLastGood())
 		if l.Restored {
-			l.AsOf = t.streams[by].confidence.RestoredAsOf() // before it was restored
+			l.AsOf = t.restoredAsOf(by, old.Key) // before it was restored
 		}
 		t.lost[old.Key] = l
 	}

@@ -66,6 +66,38 @@ func TestOldChildrenStayAway(t *testing.T) {
 	}
 }
 
+// TestOldChildrenBesideRenewedOnes: K16, K12: that another node had newer content of some names makes
+// others, which were restored from long ago, no newer: these stay away if the control plane lacks them
+// and then their parents.
+func TestOldChildrenBesideRenewedOnes(t *testing.T) {
+	for name, give := range map[string]func(g *Group, k Snapshot){
+		"as the newest content": (*Group).RestoreFrom,
+		"beside its own":        func(g *Group, k Snapshot) { g.Renew([]Snapshot{k}) },
+		"twice": func(g *Group, k Snapshot) {
+			g.Renew([]Snapshot{k})
+			g.Renew([]Snapshot{holds(endpoints, false, k.AsOf.Add(time.Millisecond), endpointSet(t, "b", 3))})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				now := time.Now()
+				w.group.RestoreFrom(holds(endpoints, false, now.Add(-time.Hour), endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
+				w.client(clusters, true)
+				c := w.client(endpoints, false, "a", "b")
+				give(w.group, holds(endpoints, false, now.Add(-time.Second), endpointSet(t, "b", 2)))
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{withEndpoints("a"), withEndpoints("b")}, Full: true})
+				w.remove(endpoints, "a", "b")
+				pass(time.Second)
+				w.remove(clusters, "a", "b")
+				pass(time.Second)
+				expectSees(t, c, "-a", "b")
+			})
+		})
+	}
+}
+
 // TestUnmentionedParents: K16, K12: a delta control plane that has lost everything answers that endpoints
 // do not exist, and omits their clusters, which this node has restored. When it counts these as removed,
 // a second later, they are held back, and have their endpoints.

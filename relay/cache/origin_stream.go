@@ -77,7 +77,10 @@ type typeStreamState struct {
 	confidence   confidence.Confidence // whether its content may be old; see effect
 	mirroredAsOf time.Time             // Update.AsOf of the last answer
 	changed      time.Time             // when the control plane last changed content that was there
-	claims       uint64                // see Feed.Claims
+	// older is when those of the restored copies were current that are older than the rest, by name,
+	// until the control plane has answered; see renewStream.
+	older  map[string]time.Time
+	claims uint64 // see Feed.Claims
 	// names is what it knows of names without a resource; see assumed.go, removed.go, overtaken.go and
 	// noteAbsent.
 	names absence.Names

@@ -98,7 +98,7 @@ func (g *Group) confirmRestored(url string, asOf time.Time) {
 // confirm records that all of r was current at a time. r may be nil.
 func (r *pendingRestore) confirm(asOf time.Time) {
 	if r != nil && r.snapshot.AsOf.Before(asOf) {
-		r.snapshot.AsOf = asOf
+		r.snapshot.AsOf, r.older = asOf, nil
 	}
 }
 
@@ -237,6 +237,9 @@ func (m *merged) add(k *Snapshot) {
 		m.named[one.Resource.Key] = len(m.Resources)
 		bits := one.Streams
 		one.Streams = 0
+		if one.AsOf.IsZero() && k.AsOf.Before(m.AsOf) {
+			one.AsOf = k.AsOf
+		}
 		for i, to := range streams {
 			if bits&(1<<i) != 0 && to < maxStreams {
 				one.Streams |= 1 << to
@@ -392,9 +395,48 @@ func (t *core) renewStream(by int, r *pendingRestore) bool {
 	}
 	t.record(&u, time.Now(), CauseRestored, "")
 	stream.claims++
+	t.noteOlder(by, there)
 	stream.confidence.RenewedFrom(r.snapshot.AsOf)
 	t.settleRestored(by)
 	return true
+}
+
+// noteOlder records when the restored copies of a stream were current that are not among renewed names,
+// before the others are renewed.
+func (t *core) noteOlder(by int, renewed map[string]struct{}) {
+	stream := &t.streams[by]
+	if !stream.confidence.FromLastGood() {
+		return
+	}
+	var older map[string]time.Time
+	for key, e := range t.store.Entries() {
+		if _, is := renewed[key]; is || e.CopyFrom(by) == nil {
+			continue
+		}
+		if older == nil {
+			older = make(map[string]time.Time)
+		}
+		older[key] = t.restoredAsOf(by, key)
+	}
+	stream.older = older
+}
+
+// restoredAsOf is when the restored copy of a name was current; zero if nothing was restored, or the
+// control plane has answered since.
+func (t *core) restoredAsOf(by int, key string) (none time.Time) {
+	stream := &t.streams[by]
+	if !stream.confidence.FromLastGood() {
+		return none
+	}
+	if at, is := stream.older[key]; is {
+		return at
+	}
+	if r := t.pendingRestore; r != nil {
+		if at, is := r.older[key]; is {
+			return at
+		}
+	}
+	return stream.confidence.RestoredAsOf()
 }
 
 // absentOn reports whether a stream is asked for a name that is known to be absent.

@@ -26,8 +26,10 @@ type pendingRestore struct {
 	globs    map[string]struct{} // globs that are complete
 	digest   []resource.Digest   // of the content of each of today's streams
 	taken    map[string]struct{} // names of the restored resources
-	until    time.Time           // when the rest may be dropped
-	compared time.Time           // since when other nodes have nothing newer, as far as they could be asked
+	// older is when those were current that are older than the rest, by name; nil for none.
+	older    map[string]time.Time
+	until    time.Time // when the rest may be dropped
+	compared time.Time // since when other nodes have nothing newer, as far as they could be asked
 }
 
 // Restore calls load the first time that it is called for a group, and does not return before that
@@ -96,6 +98,12 @@ func (g *Group) newPendingRestore(k Snapshot) *pendingRestore {
 	for i, one := range k.Resources {
 		for _, n := range namesOf(one.Resource) {
 			r.named[n] = append(r.named[n], i)
+		}
+		if !one.AsOf.IsZero() {
+			if r.older == nil {
+				r.older = make(map[string]time.Time)
+			}
+			r.older[one.Resource.Key] = one.AsOf
 		}
 		for stream := range r.streamsOf(one) {
 			r.digest[stream] = r.digest[stream].Add(one.Resource.Member())

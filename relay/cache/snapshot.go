@@ -62,6 +62,9 @@ type SnapshotResource struct {
 	// process.
 	Errored      bool
 	ErroredSince time.Time
+	// AsOf is like that of the [Snapshot], where that of this resource is earlier; otherwise zero. It
+	// does not outlive the process.
+	AsOf time.Time
 }
 
 // heldAsOf is HeldAsOf, or AsOf if nothing is held back.
@@ -121,6 +124,9 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		for _, h := range e.Copies() {
 			r.Streams |= 1 << h.Stream
 			seen[h.Stream] = seen[h.Stream].Add(e.Res.Member())
+			if at := t.core.restoredAsOf(int(h.Stream), e.Name); !at.IsZero() && at.Before(k.AsOf) {
+				r.AsOf = at
+			}
 		}
 		if e.TTLState != nil {
 			r.Expires = e.TTLState.Expires
