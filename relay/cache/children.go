@@ -93,7 +93,13 @@ func (c *children) mayHave(name string) bool {
 	if !c.has(name) {
 		return c.ofUnknown(name) || (e == nil || e.Born == 0) && c.awaitsOwner()
 	}
-	return e == nil || e.Born == 0 || l != nil && !c.outdates(l)
+	return e == nil || e.Born == 0 && !c.predates(e) || l != nil && !c.outdates(l)
+}
+
+// predates reports whether the control plane has removed e long before the parents.
+func (c *children) predates(e *table.Entry) bool {
+	removed := changedAt(e)
+	return !removed.IsZero() && c.asOf.Sub(removed) >= justBefore && !c.restored
 }
 
 // awaitsOwner reports whether another node, which this one has begun to follow, has not answered for the type

@@ -112,6 +112,33 @@ func TestKept(t *testing.T) {
 	})
 }
 
+// TestAbsentLongBeforeItsParents: K16: endpoints that the control plane removed long before their
+// clusters, and that this node never had, are not kept by a client that has them from elsewhere, and
+// other nodes are sent that they do not exist. If they were removed shortly before, they may have been
+// lost with the clusters.
+func TestAbsentLongBeforeItsParents(t *testing.T) {
+	for before, want := range map[time.Duration]string{justBefore - time.Second: "open", justBefore: "gone"} {
+		inTime(t, guarding, func(t *testing.T, w *world) {
+			w.client(clusters, true)
+			w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"), withEndpoints("d"))
+			c := w.client(endpoints, false, "a")
+			w.feed.TakeDemand(true, true)
+			w.feed.Up()
+			w.remove(endpoints, "a")
+			pass(before)
+			w.remove(clusters, "a", "b", "c")
+			gone, rest, _ := c.table.Gone(&c.w, nil, claims("a", "1"))
+			absent := 0
+			for _, k := range w.group.Snapshots() {
+				absent += len(k.Absent)
+			}
+			if is := want == "gone"; is != (gone != nil) || is == (len(rest) > 0) || is != (absent == 1) {
+				t.Errorf("removed %s before: %v have gone, %v are open, %d are absent for other nodes; expected it to be %s", before, gone, rest, absent, want)
+			}
+		})
+	}
+}
+
 // TestKeptWhileTheOwnerAnswers: a node begins to follow another one, which now holds the clusters back. Until that has
 // answered for endpoints, a client keeps those that it claims, and other nodes are not sent that they are absent.
 func TestKeptWhileTheOwnerAnswers(t *testing.T) {
