@@ -47,14 +47,16 @@ var aggregatedV2 = resource.Service{
 func (s *Server) ServerOptions() []grpc.ServerOption {
 	return append(append(TransportOptions(), s.adapter().ServerOptions()...),
 		grpc.Creds(conn.Credentials()),
+		grpc.WriteBufferSize(conn.WriteBatch),
 		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
 		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
 		grpc.MaxSendMsgSize(math.MaxInt32))
 }
 
-// WriteBuffer is the size of a connection's write buffer, in bytes: the largest that the memory in
-// docs/operate/sizing.md allows for all clients at once on a node with 1 GiB; see
-// bench/results/write-buffer-2026-11-22.md.
+// WriteBuffer is the largest write to a connection, in bytes, and so the largest buffer for one: the
+// memory in docs/operate/sizing.md allows that for all clients at once on a node with 1 GiB; see
+// bench/results/write-buffer-2026-11-22.md. A reference server has buffers of this size for all writes,
+// this server only for those that need it; see [conn.WriteBatch].
 const WriteBuffer = 32 << 10
 
 // TransportOptions returns the options that determine the cost of a connection. A reference server
@@ -63,9 +65,6 @@ func TransportOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		// Clients ping every 10 s, with or without streams (B41). Fixed windows save the pings of
 		// bandwidth estimation.
-		//
-		// grpc-go allocates a whole write buffer for a response of any size, and keeps it until the
-		// connection's writer has run once more: on a busy node all connections may have one.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(KeepaliveParams()),
 		grpc.StaticStreamWindowSize(64 << 10),

@@ -43,6 +43,7 @@ type Conn struct {
 	mu lockorder.Mutex[lockorder.Conn]
 	// Guarded by mu.
 	out    outgoing
+	held   held
 	queued []byte // frames to write after the current one
 
 	claims lockorder.Mutex[lockorder.Claims]
@@ -137,16 +138,19 @@ func (c *Conn) Handshaking() bool {
 // Abort closes a connection that is handshaking. Its server sees a failed handshake.
 func (c *Conn) Abort() { _ = c.raw.Close() }
 
-// Write takes whole frames one after the other, in pieces of any size.
+// Write takes whole frames one after the other, in pieces of any size. It may keep a piece of
+// [WriteBatch] bytes until the next call; see [held].
 func (c *Conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n, err := c.Conn.Write(p)
-	c.out.pass(p[:n], c.ended, c.forget)
-	if err == nil {
-		err = c.sendQueuedLocked()
+	c.out.pass(p, c.ended, c.forget)
+	if c.held.takes(p, c.out.between()) {
+		return len(p), nil
 	}
-	return n, err
+	if err := c.held.writeTo(c.Conn, p); err != nil {
+		return 0, err
+	}
+	return len(p), c.sendQueuedLocked()
 }
 
 // GoAway asks the client to open no more streams on this connection, and then calls then. Open

@@ -27,6 +27,7 @@
 //   - incoming.go, message.go: the state of the frames and gRPC messages that a client sends
 //   - outgoing.go, refused.go: the frames that the server writes, and the refusals of grpc-go among
 //     them
+//   - held.go: joins what grpc-go writes to few writes
 //   - frames.go: frame boundaries, GOAWAY and RST_STREAM frames
 package conn
 

@@ -124,7 +124,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		for _, h := range e.Copies() {
 			r.Streams |= 1 << h.Stream
 			seen[h.Stream] = seen[h.Stream].Add(e.Res.Member())
-			if at := t.core.restoredAsOf(int(h.Stream), e.Name); !at.IsZero() && at.Before(k.AsOf) {
+			if at := t.core.restoredAsOf(h.Stream, e.Name); !at.IsZero() && at.Before(k.AsOf) {
 				r.AsOf = at
 			}
 		}

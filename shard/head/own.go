@@ -33,7 +33,7 @@ type owned struct {
 	written   time.Time // time of the last write
 	// deferred is true if something was not written yet.
 	deferred bool
-	again    *later // puts the key into the queue again when overtakenFor is over
+	again    *later                     // puts the key into the queue again when overtakenFor is over
 	pauses   backoff.ExponentialBackOff // after claims that another node won, until a write
 	after    time.Time                  // not to be claimed again before
 }
