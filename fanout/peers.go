@@ -147,7 +147,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *transport.
 	shared := s.tier.errored[ts]
 	m.Errored = ts.table.Errored(&ts.watcher, shared)
 	ts.Mark(conversation.FirstAnswerDue, due || shared.More())
-	m.System = b.system
+	m.System, m.Kept = b.system, ts.table.KeepsChildren()
 	m.Versions = ts.table.VersionsSince(before.Gen, ts.Sent.Gen)
 	if server := s.group.Server(s.tier.leg); server != s.tier.server {
 		s.tier.server, m.Server = server, server

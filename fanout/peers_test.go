@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
@@ -74,6 +75,33 @@ func TestRemovalsForAnotherNodeComeLater(t *testing.T) {
 		s.Ack(last)
 		s.Quiet(t, resumeLimit)
 	})
+}
+
+// TestKeptForAnotherNode: K16: a node that holds clusters back says so with the absence of endpoints, so
+// that clients of another node keep what it never had; without a hold it does not.
+func TestKeptForAnotherNode(t *testing.T) {
+	for _, holds := range []bool{false, true} {
+		virtual(t, func(t *testing.T) {
+			w := newWorldOf(t, cache.Config{Linger: time.Minute, MaxRemovalPercent: 50, RemovalHold: time.Hour}).listen()
+			s := w.openPeer(t)
+			s.Subscribe(cds, "*")
+			w.asked(cds, "*")
+			w.origin().Up()
+			w.serve("", cds, cluster("x", 1), cluster("y", 1))
+			s.Ack(has(t, s.Recv(t), "x", "y"))
+			if holds {
+				w.serve("", cds)
+			}
+			s.Subscribe(eds, "x")
+			w.asked(eds, "x")
+			w.change(eds, []string{"x"})
+			f := s.RecvType(t, eds)
+			if got := markOf(t, f).Kept; got != holds {
+				t.Errorf("clusters are held back: %t, and it says so: %t", holds, got)
+			}
+			s.Ack(f)
+		})
+	}
 }
 
 // TestAgeForAnotherNode: K12: a node that cannot reach the control plane sends the age of its

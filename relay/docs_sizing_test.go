@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/relay/config"
 )
 
@@ -43,9 +44,9 @@ func TestSizingAddsUp(t *testing.T) {
 			t.Errorf("%s: two limits", m[0])
 		}
 		same(m[0], number(m[2]), (number(m[3])*1024*2/3-number(m[4]))*1024/number(m[5]))
-		// On a busy node all connections may have a write buffer at once. Where shared
+		// On a busy node all connections may have both write buffers at once. Where shared
 		// bodies are a large part of the memory, there has to be room for that.
-		all := number(m[2]) * (number(m[5])*1024 + fanout.WriteBuffer)
+		all := number(m[2]) * (number(m[5])*1024 + fanout.WriteBuffer + conn.WriteBatch)
 		if most := config.Default().Limits.MaxMemoryPercent; m[1] == "1" && all > float64(most)/100*(1<<30) {
 			t.Errorf("%s\nwith a write buffer for each client that is %.0f MiB, expected at most %d %%", m[0], all/(1<<20), most)
 		}

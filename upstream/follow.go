@@ -114,7 +114,7 @@ func (c *ControlPlane) AwaitReady(ctx context.Context) error {
 // (K13).
 func (r *runner) applyOwnerMark(u *cache.Update, a *asked, rsp *resource.Response) {
 	u.Mirror, u.System, u.Errored = true, rsp.Mark.System, rsp.Mark.Errored
-	u.Versions = rsp.Mark.Versions
+	u.Versions, u.Kept = rsp.Mark.Versions, rsp.Mark.Kept
 	u.Partial = rsp.Mark.Edits != a.edits
 	if !u.Partial {
 		u.Version = rsp.Version

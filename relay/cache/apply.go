@@ -88,6 +88,7 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 	if u.Mirror || !u.Partial {
 		stream.mirroredAsOf = u.AsOf
 	}
+	stream.keptByOwner = u.Mirror && u.Kept
 	t.overtaken(by, &u, began)
 	cause := CauseOrigin
 	if u.Mirror {

@@ -69,6 +69,10 @@ type children struct {
 	// clusters for their listeners; otherwise nil. asked says that it was determined.
 	known map[string]struct{}
 	asked bool
+	// allOfOwner and ofOwner are all and names for what the followed node holds back; followed says that
+	// they were determined.
+	allOfOwner, followed bool
+	ofOwner              map[string]struct{}
 	// restored says that parents were not confirmed when they began to be held back, and asOf is when
 	// all parents that are held back were last known to be served; zero if none are.
 	restored bool
@@ -91,7 +95,7 @@ func (c *children) has(name string) bool {
 func (c *children) mayHave(name string) bool {
 	e, l := c.table.store.Get(name), c.table.lost[name]
 	if !c.has(name) {
-		return c.ofUnknown(name) || (e == nil || e.Born == 0) && c.awaitsOwner()
+		return c.ofUnknown(name) || (e == nil || e.Born == 0) && (c.awaitsOwner() || c.keptByOwner(name))
 	}
 	return e == nil || e.Born == 0 && !c.predates(e) || l != nil && !c.outdates(l)
 }
@@ -115,6 +119,62 @@ func (c *children) awaitsOwner() bool {
 		}
 	}
 	return false
+}
+
+// keptByOwner reports whether the node that this one follows holds back the removal of a parent, as it
+// last reported, and this node still has the parent.
+func (c *children) keptByOwner(name string) bool {
+	if !c.followed {
+		c.followed = true
+		c.lookAtOwner()
+	}
+	_, named := c.ofOwner[name]
+	return c.allOfOwner || named
+}
+
+func (c *children) lookAtOwner() {
+	t, kept := c.table, false
+	for i := range t.streams {
+		kept = kept || t.streams[i].keptByOwner
+	}
+	if !kept {
+		return
+	}
+	parents := t.group.parentsOf(t.Type.URL)
+	c.allOfOwner = len(parents) == 0
+	for _, parent := range parents {
+		parent.mu.RLock()
+		if parent.Type.EndpointType != t.Type.URL {
+			c.allOfOwner = c.allOfOwner || parent.core.store.Live() > 0
+		} else {
+			c.ofOwner = parent.core.endpointNames(c.ofOwner)
+		}
+		parent.mu.RUnlock()
+	}
+}
+
+// endpointNames adds the names of the endpoints that resources refer to.
+func (t *core) endpointNames(to map[string]struct{}) map[string]struct{} {
+	if to == nil {
+		to = make(map[string]struct{})
+	}
+	for _, e := range t.store.Entries() {
+		if e.Res != nil && e.Res.Endpoints != "" {
+			to[e.Res.Endpoints] = struct{}{}
+		}
+	}
+	return to
+}
+
+// KeepsChildren reports whether removals of resources that refer to some of the table are held back.
+func (t *Table) KeepsChildren() bool {
+	if !t.group.cache.guards() {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	kept := children{table: &t.core}
+	return kept.has("") || len(kept.names) > 0
 }
 
 // outdates reports whether l may have been removed long before the parents.
@@ -195,14 +255,7 @@ func (c *children) keepFor(parent *Table, above *children) {
 		c.all = true // clients of other nodes may have others
 		return
 	}
-	if c.names == nil {
-		c.names = make(map[string]struct{})
-	}
-	for _, e := range parent.core.store.Entries() {
-		if e.Res != nil && e.Res.Endpoints != "" {
-			c.names[e.Res.Endpoints] = struct{}{}
-		}
-	}
+	c.names = parent.core.endpointNames(c.names)
 }
 
 // ofUnknown reports whether endpoints may be those of a cluster which the table of clusters does

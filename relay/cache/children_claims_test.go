@@ -112,6 +112,47 @@ func TestKept(t *testing.T) {
 	})
 }
 
+// TestKeptByTheOwner: K16: the owner of a key has no endpoints of the clusters that it holds back, and a
+// client of another node returned with them: it keeps them as long as the clusters are there and the owner
+// holds them back, and other nodes are not sent that they are absent.
+func TestKeptByTheOwner(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kept bool
+		then func(w *world)
+		gone bool
+	}{
+		"held back":                  {true, func(*world) {}, false},
+		"not held back":              {false, func(*world) {}, true},
+		"until the clusters go":      {true, func(w *world) { w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: []string{"a"}}) }, true},
+		"while other clusters go":    {true, func(w *world) { w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: []string{"b"}}) }, false},
+		"until the owner says so":    {true, func(w *world) { w.feed.Apply(Update{Type: endpoints, Mirror: true}) }, true},
+		"until the origin says so":   {true, func(w *world) { w.feed.Borrow(false); w.feed.Apply(Update{Type: endpoints}) }, true},
+		"where the client adds some": {true, func(w *world) { w.client(endpoints, false, "new") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				w.client(clusters, true)
+				c := w.client(endpoints, false, "a")
+				w.feed.Borrow(true)
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Apply(Update{Type: clusters, Mirror: true, Resources: []*resource.Resource{withEndpoints("a"), withEndpoints("b")}})
+				_, rest := c.reconcile(t, claims("a", "1"))
+				w.feed.Apply(Update{Type: endpoints, Mirror: true, Removed: []string{"a"}, Kept: tc.kept})
+				tc.then(w)
+				gone, _, _ := c.table.Gone(&c.w, nil, rest)
+				absent := 0
+				for _, k := range w.group.Snapshots() {
+					absent += len(k.Absent)
+				}
+				if gone.Has("a") != tc.gone || tc.gone == (absent == 0) {
+					t.Errorf("%v have gone, %d are absent for other nodes; expected a to be: %t", gone, absent, tc.gone)
+				}
+			})
+		})
+	}
+}
+
 // TestAbsentLongBeforeItsParents: K16: endpoints that the control plane removed long before their
 // clusters, and that this node never had, are not kept by a client that has them from elsewhere, and
 // other nodes are sent that they do not exist. If they were removed shortly before, they may have been

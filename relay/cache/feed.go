@@ -127,6 +127,9 @@ type Update struct {
 	// while the other node cannot reach it; zero if that is unknown, or the other node can reach
 	// it.
 	AsOf time.Time
+	// Kept says, with Mirror, that the other node holds back the removal of resources that refer to some
+	// of the type.
+	Kept bool
 	// Errored are names for which clients of the other node may remember an error.
 	Errored resource.Errored
 	// Source is the control_plane.identifier.

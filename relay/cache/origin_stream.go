@@ -77,6 +77,7 @@ type typeStreamState struct {
 	confidence   confidence.Confidence // whether its content may be old; see effect
 	mirroredAsOf time.Time             // Update.AsOf of the last answer
 	changed      time.Time             // when the control plane last changed content that was there
+	keptByOwner  bool                  // see Update.Kept
 	// older is when those of the restored copies were current that are older than the rest, by name,
 	// until the control plane has answered; see renewStream.
 	older  map[string]time.Time

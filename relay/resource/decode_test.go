@@ -37,7 +37,7 @@ func TestDecodersAgreeWithProtobuf(t *testing.T) {
 		},
 		"response of another node": func(t *rapid.T) {
 			checkPeer(t, encoded(t, func() proto.Message { return genDeltaResponse().Draw(t, "m") }),
-				PeerMark{Edits: rapid.Uint64().Draw(t, "edits"), Server: rapid.String().Draw(t, "server"), System: SystemVersion{Version: rapid.String().Draw(t, "system")}, Cut: rapid.Bool().Draw(t, "cut"), Versions: rapid.SliceOfN(rapid.StringN(1, 5, 9), 0, MaxPeerVersions).Draw(t, "versions"), Age: time.Duration(rapid.Int64Range(0, 1<<50).Draw(t, "age"))})
+				PeerMark{Edits: rapid.Uint64().Draw(t, "edits"), Server: rapid.String().Draw(t, "server"), System: SystemVersion{Version: rapid.String().Draw(t, "system")}, Cut: rapid.Bool().Draw(t, "cut"), Kept: rapid.Bool().Draw(t, "kept"), Versions: rapid.SliceOfN(rapid.StringN(1, 5, 9), 0, MaxPeerVersions).Draw(t, "versions"), Age: time.Duration(rapid.Int64Range(0, 1<<50).Draw(t, "age"))})
 		},
 		"sotw response": func(t *rapid.T) {
 			checkSotW(t, encoded(t, func() proto.Message { return genSotWResponse().Draw(t, "m") }))

@@ -88,11 +88,11 @@ func FuzzDecodePeer(f *testing.F) {
 	}
 	b := slices.Clip(marshal(f, &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ClusterURL, RemovedResources: []string{"gone"}}))
 	f.Add(AppendPeerMark(b, PeerMark{Edits: 1 << 63, Server: "origin", Cut: true, System: SystemVersion{Version: "v1"}}), uint64(0), "", "", false)
-	for _, tag := range []uint64{markEdits, markCut} { // the encoder omits them if they are zero
+	for _, tag := range []uint64{markEdits, markCut, markKept} { // the encoder omits them if they are zero
 		f.Add(protowire.AppendVarint(protowire.AppendVarint(b, tag), 0), uint64(1), "\xff", "\xff", false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, edits uint64, server, system string, cut bool) {
-		m := PeerMark{Edits: edits, Server: server, System: SystemVersion{Version: system, Digest: digestOf(b)}, Cut: cut}
+		m := PeerMark{Edits: edits, Server: server, System: SystemVersion{Version: system, Digest: digestOf(b)}, Cut: cut, Kept: edits%2 > 0}
 		if system != "" {
 			m.Errored = Errored{Names: []string{system, "n"}, Age: time.Duration(edits%longestAge) * time.Second}
 		}

@@ -54,7 +54,7 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 	if m.Age >= time.Millisecond {
 		want.Age = m.Age.Truncate(time.Millisecond)
 	}
-	want.Cut = want.Cut || m.Cut
+	want.Cut, want.Kept = want.Cut || m.Cut, want.Kept || m.Kept
 	for _, v := range m.Versions {
 		if v != "" {
 			want.Versions = append(want.Versions, v)
@@ -76,6 +76,8 @@ func splitMark(b []byte) (mark PeerMark, rest *Response, err error) {
 			mark.Server, err = text("server", f.bytes)
 		case markCut:
 			mark.Cut = f.varint != 0
+		case markKept:
+			mark.Kept = f.varint != 0
 		case markAsOf:
 			mark.Age = contentAge(f.varint)
 		case markTrace:

@@ -44,6 +44,9 @@ type PeerMark struct {
 	System SystemVersion
 	// Errored are the names that were not sent before on the stream.
 	Errored Errored
+	// Kept is true if the sending node holds back the removal of resources that refer to some of the
+	// type: clients keep such ones that they have, although the sending node has none.
+	Kept bool
 	// Versions are the control plane's own versions of the updates in it, the oldest first; the
 	// newest of them if there are more than [MaxPeerVersions].
 	Versions []string
@@ -76,6 +79,7 @@ const (
 	markErrored = 2002<<3 | 2
 	markAsOf    = 2003 << 3
 	markVersion = 2004<<3 | 2
+	markKept    = 2005 << 3
 )
 
 // Tags of additional fields in a request between nodes, which no request of the protocol has: see
@@ -149,6 +153,10 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 		b = protowire.AppendVarint(b, markCut)
 		b = append(b, 1)
 	}
+	if m.Kept {
+		b = protowire.AppendVarint(b, markKept)
+		b = append(b, 1)
+	}
 	if age := m.Age / time.Millisecond; age > 0 {
 		b = protowire.AppendVarint(b, markAsOf)
 		b = protowire.AppendVarint(b, uint64(age))
@@ -175,6 +183,7 @@ var markFields = []struct {
 	{markEdits, "edits", func(m *PeerMark, f field) error { m.Edits = f.varint; return nil }},
 	{markServer, "server", func(m *PeerMark, f field) (err error) { m.Server, err = text("server", f.bytes); return err }},
 	{markCut, "cut", func(m *PeerMark, f field) error { m.Cut = f.varint != 0; return nil }},
+	{markKept, "kept", func(m *PeerMark, f field) error { m.Kept = f.varint != 0; return nil }},
 	{markAsOf, "age", func(m *PeerMark, f field) error { m.Age = contentAge(f.varint); return nil }},
 	{markTrace, "trace", func(m *PeerMark, f field) (err error) { m.Trace, err = text("trace", f.bytes); return err }},
 	{markSystem, "system", func(m *PeerMark, f field) (err error) { m.System, err = readSystemVersion(f.bytes); return err }},
