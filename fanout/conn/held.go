@@ -2,6 +2,7 @@ package conn
 
 import (
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -68,13 +69,11 @@ func (h *held) grow(size int) {
 
 // release returns the buffer, and what it holds is gone.
 func (h *held) release() {
-	for i, size := range heldSizes {
-		if cap(*h.buffer) == size {
-			*h.buffer = (*h.buffer)[:0]
-			heldPools[i].Put(h.buffer)
-		}
-	}
+	buffer := h.buffer
 	h.buffer = nil
+	i := slices.Index(heldSizes[:], cap(*buffer))
+	*buffer = (*buffer)[:0]
+	heldPools[i].Put(buffer)
 }
 
 // writeTo writes what is held, and p after it, as one piece unless p is longer than grpc-go's buffer.

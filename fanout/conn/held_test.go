@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -132,6 +133,22 @@ func TestHeldOfALargeResponse(t *testing.T) {
 	if n := len(w.wire.writes); n != 4 {
 		t.Errorf("%d writes", n)
 	}
+}
+
+// TestHeldAtOnce: connections that write at the same time share no buffer (run with -race).
+func TestHeldAtOnce(t *testing.T) {
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			w := newWritten(WriteBatch)
+			for range 200 {
+				if err := errors.Join(w.frame(make([]byte, 12<<10)), w.flush()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestHeldAndBroken: what the network rejects is an error of the call that writes, and nothing is kept.
