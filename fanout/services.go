@@ -53,11 +53,11 @@ func (s *Server) ServerOptions() []grpc.ServerOption {
 		grpc.MaxSendMsgSize(math.MaxInt32))
 }
 
-// WriteBuffer is the largest write to a connection, in bytes, and so the largest buffer for one: the
-// memory in docs/operate/sizing.md allows that for all clients at once on a node with 1 GiB; see
-// bench/results/write-buffer-2026-11-22.md. A reference server has buffers of this size for all writes,
-// this server only for those that need it; see [conn.WriteBatch].
-const WriteBuffer = 32 << 10
+// WriteBuffer is the size of a connection's write buffer on a reference server, in bytes, and of the
+// largest one here, where few connections have one at a time; see [conn.WriteBatch]. The memory in
+// docs/operate/sizing.md allows one for each client of a node with 1 GiB; see
+// bench/results/write-buffer-2026-11-22.md.
+const WriteBuffer = conn.MaxWrite
 
 // TransportOptions returns the options that determine the cost of a connection. A reference server
 // needs them for a fair comparison.

@@ -11,8 +11,8 @@ import (
 // once more: after a change for all clients, all connections have one.
 const WriteBatch = 4 << 10
 
-// mostHeld bounds one write to the network, and what is kept for a client that does not read, in bytes.
-const mostHeld = 32 << 10
+// MaxWrite bounds one write to the network, and what is kept for a client that does not read, in bytes.
+const MaxWrite = 32 << 10
 
 // held is what grpc-go has written and the network has not got yet. grpc-go writes as often as its
 // buffer is full, which would be a system call for every 4 KiB. So what ends within a frame is held:
@@ -23,7 +23,7 @@ type held struct {
 }
 
 // heldSizes are the sizes of buffers, in bytes.
-var heldSizes = [...]int{8 << 10, mostHeld}
+var heldSizes = [...]int{8 << 10, MaxWrite}
 
 var heldPools [len(heldSizes)]sync.Pool // of *[]byte
 
@@ -33,7 +33,7 @@ func (h *held) takes(p []byte, between bool) bool {
 		return false
 	}
 	size := h.len() + len(p)
-	if size >= mostHeld {
+	if size >= MaxWrite {
 		return false
 	}
 	if h.buffer == nil || size > cap(*h.buffer) {

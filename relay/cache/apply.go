@@ -86,9 +86,8 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 		stream.changed = began
 	}
 	if u.Mirror || !u.Partial {
-		stream.mirroredAsOf = u.AsOf
+		stream.mirroredAsOf, stream.keptByOwner = u.AsOf, u.Kept
 	}
-	stream.keptByOwner = u.Mirror && u.Kept
 	t.overtaken(by, &u, began)
 	cause := CauseOrigin
 	if u.Mirror {

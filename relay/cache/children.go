@@ -69,8 +69,8 @@ type children struct {
 	// clusters for their listeners; otherwise nil. asked says that it was determined.
 	known map[string]struct{}
 	asked bool
-	// allOfOwner and ofOwner are all and names for what the followed node holds back; followed says that
-	// they were determined.
+	// allOfOwner and ofOwner are like all and names, but for what the followed node holds back; followed
+	// says that they were determined.
 	allOfOwner, followed bool
 	ofOwner              map[string]struct{}
 	// restored says that parents were not confirmed when they began to be held back, and asOf is when
