@@ -411,7 +411,7 @@ func (f *Feed) Settled(typ *resource.Type) bool {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	demand, stream := t.core.demand, &t.core.streams[f.stream]
+	demand, stream := &t.core.demand, &t.core.streams[f.stream]
 	open, whole := demand.Stream(f.stream).Unanswered()+stream.names.Assumed(), false
 	if wild := demand.Wildcard(); wild.Demanded() && wild.Stream() == f.stream {
 		if whole = demand.Answered(wild); !whole {
