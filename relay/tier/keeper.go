@@ -195,11 +195,13 @@ func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.
 		return Alone, again // until the owner answers
 	case was.state == Alone && k.retryAt.After(now):
 		return Alone, k.retryAt
-	case was.state.fromOrigin() && k.settling(now).After(now):
-		return Alone, k.settling(now)
-	case was.state.fromOrigin() && !k.ownerIsFresh(ctx):
-		return Alone, now.Add(freshPause + rand.N(freshPause))
 	case was.state.fromOrigin():
+		if until := k.settling(now); until.After(now) {
+			return Alone, until
+		}
+		if !k.ownerIsFresh(ctx) {
+			return Alone, now.Add(freshPause + rand.N(freshPause))
+		}
 		return Follower, again
 	case !lost.IsZero() && lost.Add(timeout).After(now):
 		return Follower, lost.Add(timeout)
@@ -218,9 +220,10 @@ func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.
 	return Alone, k.retryAt
 }
 
-// settling returns until when this node, which could follow the owner, stays with the origin: the origin
-// has just changed the key, and its message to the owner may still be on the way. Not even a tier head
-// says so, since owners write those.
+// settling returns until when this node, which could follow the owner, stays with the origin, since the
+// origin has just changed the key, and its message to the owner may still be on the way; a time that has
+// passed if it need not. The tier head does not prevent that the node is sent back: nodes that are Alone
+// advance it a moment later, and those that are ForPeers do not.
 func (k *keeper) settling(now time.Time) (until time.Time) {
 	if k.settles.IsZero() {
 		k.settles = now
