@@ -65,7 +65,7 @@ func (g *Group) Renew(others []Snapshot) (taken bool) {
 			continue
 		}
 		for k := range all[1:] {
-			if k := &all[1:][k]; !k.TableDigest.Behind && !k.Recorded && k.same(&own[i]) {
+			if k := &all[1:][k]; !k.Outdated && !k.Recorded && k.same(&own[i]) {
 				g.confirmRestored(url, k.AsOf)
 			}
 		}
@@ -134,7 +134,7 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Snapshot) {
 // tier head has of the type, nil if that is unknown.
 func mergeSnapshots(all []Snapshot, head *resource.Digest) Snapshot {
 	ranked := rankSnapshots(all, head)
-	m := merged{Snapshot: Snapshot{Type: ranked[0].Type, AsOf: ranked[0].AsOf, TableDigest: ranked[0].TableDigest}, named: make(map[string]int), absent: make(map[string]struct{})}
+	m := merged{Snapshot: Snapshot{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Outdated: ranked[0].Outdated}, named: make(map[string]int), absent: make(map[string]struct{})}
 	for i := range ranked {
 		if !m.Wildcard || ranked[i].HeldBack {
 			m.add(&ranked[i])
@@ -157,10 +157,10 @@ func rankSnapshots(all []Snapshot, head *resource.Digest) []Snapshot {
 	ranked := slices.Clone(all)
 	// Snapshots that were never compared with this tier head, such as a record or the content of an
 	// idle node, prove nothing against those that were: the time decides.
-	compared := slices.ContainsFunc(all, func(k Snapshot) bool { return k.TableDigest.Behind })
+	compared := slices.ContainsFunc(all, func(k Snapshot) bool { return k.Outdated })
 	behind := func(k *Snapshot) int {
 		other := head != nil && (k.Wildcard || k.HeadDigest != *head) && k.digest() != *head
-		return boolRank(k.TableDigest.Behind || compared && (k.Recorded || other))
+		return boolRank(k.Outdated || compared && (k.Recorded || other))
 	}
 	slices.SortStableFunc(ranked, func(a, b Snapshot) int {
 		return cmp.Or(cmp.Compare(behind(&a), behind(&b)), b.AsOf.Compare(a.AsOf))
@@ -336,7 +336,7 @@ func (t *core) renews(by int, r *pendingRestore) bool {
 	case stream.confidence.Missed() && r.snapshot.AsOf.After(t.streamAsOf(by, time.Now()).Add(link.Noticed)):
 		return true
 	}
-	if !t.behind() || r.snapshot.TableDigest.Behind || !t.group.unreachable(1<<by) {
+	if !t.behind() || r.snapshot.Outdated || !t.group.unreachable(1<<by) {
 		return false
 	}
 	return t.outdated() || r.snapshot.AsOf.After(t.streamAsOf(by, time.Now()).Add(link.Noticed))

@@ -52,7 +52,7 @@ func TestSameElsewhere(t *testing.T) {
 		"the same":        {[]string{"a", "b"}, time.Second, nil, true},
 		"longer ago":      {[]string{"a", "b"}, 2 * time.Hour, nil, false},
 		"less of it":      {[]string{"a"}, time.Second, nil, false},
-		"behind the head": {[]string{"a", "b"}, time.Second, func(k *Snapshot) { k.TableDigest.Behind = true }, false},
+		"behind the head": {[]string{"a", "b"}, time.Second, func(k *Snapshot) { k.Outdated = true }, false},
 		"a record":        {[]string{"a", "b"}, time.Second, func(k *Snapshot) { k.Recorded = true }, false},
 	} {
 		for when, early := range map[string]bool{"with clients": true, "without": false} {
@@ -264,8 +264,8 @@ func TestRestoredAfterTheHead(t *testing.T) {
 					head.At = confirmed.Add(tc.written)
 				}
 				w.group.ObserveHead(clusters, head)
-				if k := w.group.Snapshots()[0]; k.TableDigest.Behind != tc.taken {
-					t.Errorf("it is passed on as behind: %t", k.TableDigest.Behind)
+				if k := w.group.Snapshots()[0]; k.Outdated != tc.taken {
+					t.Errorf("it is passed on as behind: %t", k.Outdated)
 				}
 				w.group.Renew([]Snapshot{holds(clusters, true, confirmed.Add(-2*time.Minute), res("old", "1"))})
 				expectSees(t, c, map[bool]string{true: "old", false: "new"}[tc.taken])

@@ -27,7 +27,7 @@ func holds(typ *resource.Type, whole bool, asOf time.Time, rs ...*resource.Resou
 func TestMergeKept(t *testing.T) {
 	old, between, now := time.Unix(1000, 0), time.Unix(1500, 0), time.Unix(2000, 0)
 	behind := func(k Snapshot) Snapshot {
-		k.TableDigest.Behind = true
+		k.Outdated = true
 		return k
 	}
 	recorded := func(k Snapshot) Snapshot {
@@ -103,7 +103,7 @@ func TestMergeWithTheHead(t *testing.T) {
 			head = &d
 		}
 		own := holds(clusters, true, tc.behindAt, res("a", tc.behind))
-		own.TableDigest.Behind = true
+		own.Outdated = true
 		other := holds(clusters, true, tc.otherAt, res("a", tc.other))
 		for _, all := range [][]Snapshot{{own, other}, {other, own}} {
 			if k := mergeSnapshots(all, head); len(k.Resources) != 1 || string(k.Resources[0].Resource.Body) != tc.want {
@@ -159,7 +159,7 @@ func TestHeldByAnIdleNode(t *testing.T) {
 				others := idle.group.Snapshots()
 				pass(time.Hour)
 				behind := holds(endpoints, false, others[0].AsOf.Add(tc.own), res("a", "own"))
-				behind.TableDigest.Behind = true
+				behind.Outdated = true
 				w.feed.Down(errOut)
 				w.group.ObserveHead(endpoints, TierHead{Digest: resource.Digest{1}})
 				if tc.wanted {

@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/resource"
 )
 
@@ -36,7 +37,10 @@ type Snapshot struct {
 	// Recorded says that this is all that an owner of the key had then, as it recorded it as last
 	// known good.
 	Recorded bool
-	// HeadDigest is the digest of the tier head from which TableDigest.Behind was determined; zero
+	// Outdated says that other nodes count as having newer content, whatever AsOf is. It does not
+	// outlive the process.
+	Outdated bool
+	// HeadDigest is the digest of the tier head from which Outdated was determined; zero
 	// if the node with this snapshot knows none. It does not outlive the process.
 	HeadDigest resource.Digest
 }
@@ -92,15 +96,11 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 	if t.core.stale() && !restored {
 		return k, false
 	}
-	edition := t.core.tableDigest()
-	if restored { // other nodes treat content that is behind as older, whatever its time is
-		edition.Behind = t.core.outdated()
-	}
 	asOf := t.core.asOf(time.Now())
-	if at := t.core.tierHead.Replaced(); edition.Behind && !at.IsZero() && at.Before(asOf) {
+	if at := t.core.tierHead.Since(); t.core.tierHead.Standing() >= tierhead.Overtaken && at.Before(asOf) {
 		asOf = at // from then on there was other content, whatever this node received
 	}
-	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.core.demand.WildcardAnswered(), Streams: make([]SnapshotStream, len(t.core.streams)), Resources: make([]SnapshotResource, 0, t.core.store.Live()), AsOf: asOf}
+	k = Snapshot{Type: t.Type, TableDigest: t.core.tableDigest(), Wildcard: t.core.demand.WildcardAnswered(), Streams: make([]SnapshotStream, len(t.core.streams)), Resources: make([]SnapshotResource, 0, t.core.store.Live()), AsOf: asOf}
 	answered, seen := false, make([]resource.Digest, len(t.core.streams))
 	for i := range t.core.streams {
 		stream := &t.core.streams[i]
@@ -139,7 +139,7 @@ func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
 		}
 	}
 	if restored {
-		k.Absent, k.Unjudged = t.core.absent(), t.core.unjudged()
+		k.Absent, k.Unjudged, k.Outdated = t.core.absent(), t.core.unjudged(), t.core.outdated()
 		head, _ := t.core.tierHead.Head()
 		k.HeadDigest = head.Digest
 	}

@@ -26,13 +26,8 @@ type TableDigest struct {
 	// Wildcard says that there is interest in the wildcard, so that two nodes that are equally far
 	// have the same content.
 	Wildcard bool
-	// Behind says that other nodes have newer content; see [Group.ObserveHead].
-	Behind bool
-	// Overtaken says that the tier head replaced another one while this was the content, so it is certain
-	// to be newer.
-	Overtaken bool
-	// Ahead says that the content is newer than the tier head: it replaced what that describes.
-	Ahead bool
+	// Standing is how the content compares with the tier head; see [Group.ObserveHead].
+	Standing tierhead.Standing
 	// Complete says that the control plane has answered for the wildcard, and clients ask for that.
 	Complete bool
 	// Confirmed says that a control plane that this node asks itself has answered for all
@@ -59,7 +54,8 @@ func (t *Table) Digest() TableDigest {
 func (t *core) tableDigest() TableDigest {
 	return TableDigest{
 		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.Digest(), Version: t.wildVersion(),
-		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Behind: t.behind(), Overtaken: t.behind() && !t.tierHead.Replaced().IsZero(), Ahead: t.tierHead.Standing() == tierhead.Ahead, Confirmed: t.confirmed(), Known: t.given(), Updates: t.fed.Updates, Traced: t.traced(),
+		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Standing: t.tierHead.Standing(),
+		Confirmed: t.confirmed(), Known: t.given(), Updates: t.fed.Updates, Traced: t.traced(),
 	}
 }
 

@@ -25,7 +25,7 @@ const byNameWait = 500 * time.Millisecond
 // The table's mu guards it.
 type headState struct {
 	*tierhead.Comparison
-	waiting   map[*Subscription]struct{} // for the end of tierhead.Behind
+	waiting   map[*Subscription]struct{} // until the table is no longer behind
 	headTrace headTrace
 }
 
@@ -108,7 +108,7 @@ func (t *core) recheckHead(woken map[*Subscription]struct{}) {
 }
 
 // behind reports whether the tier head is about content that is newer than the table's.
-func (t *core) behind() bool { return t.tierHead.Standing() == tierhead.Behind }
+func (t *core) behind() bool { return t.tierHead.Standing().Behind() }
 
 // behindSince returns since when the tier has newer content for clients of the wildcard; zero if it has
 // none, or since less than [Config.HeadWait]: content of that age is on its way. Without a wildcard,
@@ -127,10 +127,10 @@ func (t *Table) behindSince(now time.Time) time.Time {
 // restored, or is from before the key was idle or the process slept. A head that was written before
 // such content was confirmed proves nothing: the owner cannot write to Redis.
 func (t *core) outdated() bool {
-	switch {
-	case !t.behind():
+	switch standing := t.tierHead.Standing(); {
+	case !standing.Behind():
 		return false
-	case !t.tierHead.Replaced().IsZero():
+	case standing >= tierhead.Overtaken:
 		return true
 	}
 	head, _ := t.tierHead.Head()
@@ -167,7 +167,7 @@ func (t *core) open(now time.Time) bool {
 // the key had at one time, and the head is of another time, which is later because heads are written
 // first.
 func (t *core) proven() bool {
-	if t.tierHead.Left() {
+	if t.tierHead.Standing() == tierhead.Left {
 		return true
 	}
 	head, _ := t.tierHead.Head()

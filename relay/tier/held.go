@@ -92,7 +92,7 @@ func holdingOf(key string, all []cache.Snapshot, have url.Values, clock shard.Cl
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: clock.Stamp(k.AsOf), Behind: k.TableDigest.Behind, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, Unjudged: k.Unjudged, HoldUntil: clock.Stamp(k.HoldUntil), HeldAsOf: clock.Stamp(k.HeldAsOf), Absent: k.Absent, ErroredSince: clock.Stamp(erroredSince(k)), Record: lastgood.EncodeNow(clock, key, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: clock.Stamp(k.AsOf), Behind: k.Outdated, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, Unjudged: k.Unjudged, HoldUntil: clock.Stamp(k.HoldUntil), HeldAsOf: clock.Stamp(k.HeldAsOf), Absent: k.Absent, ErroredSince: clock.Stamp(erroredSince(k)), Record: lastgood.EncodeNow(clock, key, *k)})
 	}
 	return h
 }
@@ -137,7 +137,7 @@ func (h *Holding) kept(now time.Time) (all []cache.Snapshot, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
-		k.AsOf, k.TableDigest.Behind, k.Recorded = shard.Past(moment(one.AsOf), now), one.Behind, one.Recorded
+		k.AsOf, k.Outdated, k.Recorded = shard.Past(moment(one.AsOf), now), one.Behind, one.Recorded
 		k.HeadDigest, k.HeldBack, k.Unjudged, k.Absent = one.Head, one.HeldBack, one.Unjudged, one.Absent
 		k.HoldUntil, k.HeldAsOf = moment(one.HoldUntil), shard.Past(moment(one.HeldAsOf), now)
 		for i := range k.Resources {

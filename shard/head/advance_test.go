@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/redistest"
@@ -44,8 +45,8 @@ func TestAdvance(t *testing.T) {
 	if second.Owner != "a" || second.Epoch != first.Epoch || second.Generation != first.Generation+1 {
 		t.Errorf("after %+v: %+v", first, second)
 	}
-	if !b.sees(a).same(second) || !c.edition().Behind || !b.edition().Behind || a.edition().Behind {
-		t.Errorf("behind: c %t, b %t, a %t", c.edition().Behind, b.edition().Behind, a.edition().Behind)
+	if !b.sees(a).same(second) || !c.edition().Standing.Behind() || !b.edition().Standing.Behind() || a.edition().Standing.Behind() {
+		t.Errorf("behind: c %t, b %t, a %t", c.edition().Standing.Behind(), b.edition().Standing.Behind(), a.edition().Standing.Behind())
 	}
 	b.apply("old") // nothing proves that it is newer
 	b.apply("2")
@@ -86,11 +87,11 @@ func TestAdvanceBesideTheOwner(t *testing.T) {
 	a.confirm()
 	a.advances()
 	a.apply("2")
-	if owner.sees(a); !owner.edition().Behind {
+	if owner.sees(a); !owner.edition().Standing.Behind() {
 		t.Error("the owner takes the head for its own")
 	}
 	owner.apply("2")
-	if owner.edition().Behind {
+	if owner.edition().Standing.Behind() {
 		t.Error("the owner has the content, and is behind")
 	}
 }
@@ -98,8 +99,9 @@ func TestAdvanceBesideTheOwner(t *testing.T) {
 // TestAdvanceDue: what a node may write of a key that it does not own.
 func TestAdvanceDue(t *testing.T) {
 	digest := func(n byte) resource.Digest { return resource.Digest{n} }
-	is := func(n byte, ahead, complete, confirmed bool) cache.TableDigest {
-		return cache.TableDigest{Type: clusters, Digest: digest(n), Ahead: ahead, Complete: complete, Confirmed: confirmed}
+	const ahead, behind = tierhead.Ahead, tierhead.Behind
+	is := func(n byte, standing tierhead.Standing, complete, confirmed bool) cache.TableDigest {
+		return cache.TableDigest{Type: clusters, Digest: digest(n), Standing: standing, Complete: complete, Confirmed: confirmed}
 	}
 	at := func(epoch, generation uint64, n byte) map[string]Head {
 		return map[string]Head{clusters.URL: {Epoch: epoch, Generation: generation, Digest: digest(n)}}
@@ -113,17 +115,17 @@ func TestAdvanceDue(t *testing.T) {
 		before, known map[string]Head
 		want          uint64 // the generation; 0 for none
 	}{
-		"what replaced the head's content":             {is(2, true, true, true), nil, at(7, 3, 1), 4},
-		"without the wildcard":                         {is(2, true, false, true), nil, at(7, 3, 1), 4},
-		"asked for after the head was known":           {is(2, false, true, true), at(7, 3, 1), at(7, 3, 1), 4},
-		"the same without the wildcard":                {is(2, false, false, true), at(7, 3, 1), at(7, 3, 1), 0},
-		"a head that came later":                       {is(2, false, true, true), at(7, 3, 1), at(7, 4, 3), 0},
-		"unconfirmed":                                  {is(2, true, true, false), nil, at(7, 3, 1), 0},
-		"the head's own content":                       {is(1, true, true, true), nil, at(7, 3, 1), 0},
-		"no head":                                      {is(2, true, true, true), nil, nil, 0},
-		"another node has claimed the key":             {is(2, true, true, true), nil, higher, 0},
-		"a head from before the last claim of the key": {is(2, true, true, true), nil, lower, 0},
-		"the last generation":                          {is(2, true, true, true), nil, at(7, maxNumber-1, 1), 0},
+		"what replaced the head's content":             {is(2, ahead, true, true), nil, at(7, 3, 1), 4},
+		"without the wildcard":                         {is(2, ahead, false, true), nil, at(7, 3, 1), 4},
+		"asked for after the head was known":           {is(2, behind, true, true), at(7, 3, 1), at(7, 3, 1), 4},
+		"the same without the wildcard":                {is(2, behind, false, true), at(7, 3, 1), at(7, 3, 1), 0},
+		"a head that came later":                       {is(2, behind, true, true), at(7, 3, 1), at(7, 4, 3), 0},
+		"unconfirmed":                                  {is(2, ahead, true, false), nil, at(7, 3, 1), 0},
+		"the head's own content":                       {is(1, ahead, true, true), nil, at(7, 3, 1), 0},
+		"no head":                                      {is(2, ahead, true, true), nil, nil, 0},
+		"another node has claimed the key":             {is(2, ahead, true, true), nil, higher, 0},
+		"a head from before the last claim of the key": {is(2, ahead, true, true), nil, lower, 0},
+		"the last generation":                          {is(2, ahead, true, true), nil, at(7, maxNumber-1, 1), 0},
 	} {
 		a := advanced{epoch: 7, before: of.before}
 		h := a.due([]cache.TableDigest{of.table}, of.known, "node", time.Now())[clusters.URL]

@@ -40,7 +40,7 @@ func TestForged(t *testing.T) {
 			storedSoon(s, a)
 			xdstest.Eventually(t, "nobody to be behind", func() bool {
 				wrong, err := b.Check(t.Context())
-				return b.head().holds(a.edition()) && !b.edition().Behind && fmt.Sprint(wrong, err) == "[] <nil>"
+				return b.head().holds(a.edition()) && !b.edition().Standing.Behind() && fmt.Sprint(wrong, err) == "[] <nil>"
 			})
 			if wrong, err := a.Check(t.Context()); len(wrong) > 0 || err != nil {
 				t.Errorf("the owner complains: %q, %v", wrong, err)
@@ -128,7 +128,7 @@ func TestForgedHints(t *testing.T) {
 				t.Errorf("%+v", h)
 			}
 			b.apply("2")
-			if b.edition().Behind {
+			if b.edition().Standing.Behind() {
 				t.Error("b is behind what nobody has")
 			}
 		})

@@ -39,8 +39,8 @@ func TestFlushedBeforeTheOriginSpeaks(t *testing.T) {
 				last := b.node("c", cfg).key("k")
 				last.apply("1")
 				b.wait(longestRound)
-				if !next.edition().Behind || !last.edition().Behind {
-					t.Errorf("behind the tier head: the owner %t, a node that comes later %t", next.edition().Behind, last.edition().Behind)
+				if !next.edition().Standing.Behind() || !last.edition().Standing.Behind() {
+					t.Errorf("behind the tier head: the owner %t, a node that comes later %t", next.edition().Standing.Behind(), last.edition().Standing.Behind())
 				}
 				next.apply("2") // its control plane has answered
 				b.wait(time.Second)
@@ -76,13 +76,13 @@ func TestFlushedBeforeAnIdleNodeOwns(t *testing.T) {
 		idle.own()
 		b.wait(wait - time.Second)
 		s := b.open()
-		if now, there := stored(t, s, "k").heads[clusters.URL]; there || current.edition().Behind {
-			t.Errorf("before its control plane has answered, Redis has %+v, and the node with newer content is behind: %t", now, current.edition().Behind)
+		if now, there := stored(t, s, "k").heads[clusters.URL]; there || current.edition().Standing.Behind() {
+			t.Errorf("before its control plane has answered, Redis has %+v, and the node with newer content is behind: %t", now, current.edition().Standing.Behind())
 		}
 		idle.apply("3")
 		b.wait(time.Second)
-		if now := stored(t, s, "k").heads[clusters.URL]; !now.holds(idle.edition()) || !current.edition().Behind {
-			t.Errorf("then Redis has %+v, expected the head of %+v; the other node is behind: %t", now, idle.edition(), current.edition().Behind)
+		if now := stored(t, s, "k").heads[clusters.URL]; !now.holds(idle.edition()) || !current.edition().Standing.Behind() {
+			t.Errorf("then Redis has %+v, expected the head of %+v; the other node is behind: %t", now, idle.edition(), current.edition().Standing.Behind())
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/trace"
 	"xdsrelay/relay/xdstest"
@@ -88,7 +89,7 @@ func TestDue(t *testing.T) {
 		return map[string]Head{clusters.URL: {Epoch: epoch, Generation: generation, Digest: e.Digest, Version: e.Version}}
 	}
 	overtaken := func(e cache.TableDigest) cache.TableDigest {
-		e.Overtaken = true
+		e.Standing = tierhead.Overtaken
 		return e
 	}
 	const answers = 5 // when this node became the owner

@@ -26,24 +26,24 @@ func TestHints(t *testing.T) {
 	if first.Owner != "a" || first.Generation != 1 || first.Epoch == 0 || first.Version != a.edition().Version {
 		t.Errorf("%+v", first)
 	}
-	if !b.edition().Behind || b.metric("xdsrelay.tier.generation_lag", "envoy.config.cluster.v3.Cluster") != 1 {
+	if !b.edition().Standing.Behind() || b.metric("xdsrelay.tier.generation_lag", "envoy.config.cluster.v3.Cluster") != 1 {
 		t.Error("b has nothing and is not behind")
 	}
 	b.apply("1")
-	if b.edition().Behind || b.metric("xdsrelay.tier.generation_lag", "envoy.config.cluster.v3.Cluster") != 0 {
+	if b.edition().Standing.Behind() || b.metric("xdsrelay.tier.generation_lag", "envoy.config.cluster.v3.Cluster") != 0 {
 		t.Error("b is behind what it holds")
 	}
 	b.apply("2") // it is faster than Redis
 	a.apply("2")
 	second := b.sees(a)
-	if b.edition().Behind || second.Generation != 2 || second.Epoch != first.Epoch {
-		t.Errorf("%+v; behind: %t", second, b.edition().Behind)
+	if b.edition().Standing.Behind() || second.Generation != 2 || second.Epoch != first.Epoch {
+		t.Errorf("%+v; behind: %t", second, b.edition().Standing.Behind())
 	}
 	a.apply("3")
 	a.apply("4")
 	third := b.sees(a)
-	if !b.edition().Behind || third.Generation < 3 || a.edition().Behind {
-		t.Errorf("%+v; a is behind: %t, b: %t", third, a.edition().Behind, b.edition().Behind)
+	if !b.edition().Standing.Behind() || third.Generation < 3 || a.edition().Standing.Behind() {
+		t.Errorf("%+v; a is behind: %t, b: %t", third, a.edition().Standing.Behind(), b.edition().Standing.Behind())
 	}
 	if n := b.metric("xdsrelay.tier.generation_lag", "envoy.config.cluster.v3.Cluster"); n != int64(third.Generation-2) {
 		t.Errorf("b is %d generations behind, of %d", n, third.Generation)
@@ -77,7 +77,7 @@ func TestWithoutHints(t *testing.T) {
 	h := Head{Epoch: 5, Generation: 7, Digest: resource.Digest{1}, Version: "v", Owner: "x", At: time.UnixMilli(1)}
 	server.Do("HSET", name(s, "k"), epochField, "5", typeField+clusters.URL, h.encode(), typeField+"other", "what?", typeField+"more", h.encode(), "more", "x")
 	xdstest.Eventually(t, "the head", func() bool { return b.head() == h })
-	if !b.edition().Behind {
+	if !b.edition().Standing.Behind() {
 		t.Error("b is not behind")
 	}
 	server.Do("HSET", name(s, "k"), typeField+clusters.URL, Head{Epoch: 5, Generation: 6}.encode())
@@ -206,12 +206,12 @@ func TestTakeOver(t *testing.T) {
 	if h := stored(t, s, "k").heads[clusters.URL]; h != head {
 		t.Fatalf("b has taken the head back: %+v", h)
 	}
-	if !b.edition().Behind {
+	if !b.edition().Standing.Behind() {
 		t.Error("b does not know that it is behind")
 	}
 	b.apply("2") // the control plane has answered
-	if h := storedSoon(s, b); h.Owner != "b" || h.Epoch <= head.Epoch || h.Generation != head.Generation || b.edition().Behind {
-		t.Errorf("%+v, after %+v; behind: %t", h, head, b.edition().Behind)
+	if h := storedSoon(s, b); h.Owner != "b" || h.Epoch <= head.Epoch || h.Generation != head.Generation || b.edition().Standing.Behind() {
+		t.Errorf("%+v, after %+v; behind: %t", h, head, b.edition().Standing.Behind())
 	}
 
 	c := newNode(t, "c", s, soon, 300*time.Millisecond).key("k")
@@ -233,7 +233,7 @@ func TestTakeOver(t *testing.T) {
 	d.apply("older")
 	d.own()
 	xdstest.Eventually(t, "d to claim the key", func() bool { return d.head() == h })
-	if !d.edition().Behind {
+	if !d.edition().Standing.Behind() {
 		t.Error("d takes the head of c for its own")
 	}
 }
@@ -258,7 +258,7 @@ func TestTakeOverConfirmed(t *testing.T) {
 		t.Errorf("%+v, after %+v", h, head)
 	}
 	// The server has it a moment before b has its answer.
-	xdstest.Eventually(t, "b to know that the head is its own", func() bool { return !b.edition().Behind })
+	xdstest.Eventually(t, "b to know that the head is its own", func() bool { return !b.edition().Standing.Behind() })
 }
 
 // TestTakeOverOvertaken: a new owner that has the content of before keeps the head that another node
@@ -280,8 +280,8 @@ func TestTakeOverOvertaken(t *testing.T) {
 		newer := b.sees(other)
 		b.own()
 		redis.wait(overtakenFor - time.Second)
-		if h := stored(t, s, "k").heads[clusters.URL]; !h.same(newer) || !b.edition().Behind {
-			t.Errorf("%+v was replaced by %+v; behind: %t", newer, h, b.edition().Behind)
+		if h := stored(t, s, "k").heads[clusters.URL]; !h.same(newer) || !b.edition().Standing.Behind() {
+			t.Errorf("%+v was replaced by %+v; behind: %t", newer, h, b.edition().Standing.Behind())
 		}
 		redis.wait(2 * time.Second)
 		if h := storedSoon(s, b); h.Owner != "b" || !h.newer(newer) {

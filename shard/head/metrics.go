@@ -54,7 +54,7 @@ func (h *Heads) behind() map[string]int64 {
 	for _, f := range h.followed {
 		for _, e := range editions(f.group) {
 			url, n := e.Type.URL, int64(0)
-			if e.Behind {
+			if e.Standing.Behind() {
 				n = max(1, int64(f.heads[url].Generation)-int64(f.reached[url]))
 			}
 			label := resource.TypeLabel(url)

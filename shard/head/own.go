@@ -7,6 +7,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/cache/tierhead"
 	"xdsrelay/relay/resource"
 )
 
@@ -101,7 +102,7 @@ func (o *owned) due(editions []cache.TableDigest, owner string, wait time.Durati
 			// Redis has lost the head of it: this node may have even older content.
 			o.deferred = true
 			continue
-		case !ours && !same && e.Overtaken && now.Before(o.since.Add(overtakenFor)):
+		case !ours && !same && e.Standing >= tierhead.Overtaken && now.Before(o.since.Add(overtakenFor)):
 			// Another node had newer content first.
 			o.deferred = true
 			continue

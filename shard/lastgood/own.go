@@ -169,7 +169,7 @@ func (k *Keeper) markOf(e cache.TableDigest) string {
 // that: if Redis accepts no writes, or the previous owner has disappeared, the head itself may be
 // hours old while the control plane answers this node. An owner also replaces such a head as soon
 // as it can.
-func mayBeOld(e cache.TableDigest) bool { return e.Behind && !e.Confirmed }
+func mayBeOld(e cache.TableDigest) bool { return e.Standing.Behind() && !e.Confirmed }
 
 func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	k, e := o.keeper, t.Digest()

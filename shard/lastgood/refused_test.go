@@ -81,8 +81,8 @@ func TestConfirmedIsKept(t *testing.T) {
 		for i, content := range []string{"1", "2"} {
 			r.answer(clusters, res(clusters, "a", content))
 			pass(time.Minute)
-			if e := r.group.Table(clusters).Digest(); !e.Behind || !e.Confirmed {
-				t.Fatalf("behind: %t, confirmed: %t; expected both", e.Behind, e.Confirmed)
+			if e := r.group.Table(clusters).Digest(); !e.Standing.Behind() || !e.Confirmed {
+				t.Fatalf("behind: %t, confirmed: %t; expected both", e.Standing.Behind(), e.Confirmed)
 			}
 			if n := m.count(); n != i+1 {
 				t.Errorf("%d writes after %d answers of the origin, expected one for each", n, i+1)

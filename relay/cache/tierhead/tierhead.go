@@ -30,7 +30,8 @@ const VersionsKept = 4
 // head's content a moment ago.
 const pastKept = 16
 
-// Standing is how the content compares with the head.
+// Standing is how the content compares with the head. All from Behind on are behind, each with a
+// stronger proof than the one before.
 type Standing uint8
 
 // The standings.
@@ -39,8 +40,19 @@ const (
 	Own                    // the head is this node's own
 	At                     // the content is that of the head
 	Ahead                  // the head is about what the content was before
-	Behind                 // the head is about other content, so that is newer
+	// Behind: the head is about other content, which counts as newer. It may be older: the first head
+	// that content is compared with may be old, and one that arrived before the content may be older
+	// than that. If the owner of the key cannot write to Redis, the head there stays.
+	Behind
+	// Overtaken: the head replaced another one while the content was the present one, so it is certain to
+	// be newer.
+	Overtaken
+	// Left: the content was that of the head before, so this head is about what it has become.
+	Left
 )
+
+// Behind reports whether the head is about content that counts as newer.
+func (s Standing) Behind() bool { return s >= Behind }
 
 // Comparison compares content with the tier head. The zero value has neither. A nil Comparison, of a
 // table that is compared with none, has no head at all times; Observe and Content must not be called on
@@ -113,8 +125,12 @@ func (c *Comparison) compare() {
 		c.standing = Own
 	case at:
 		c.standing = At
-	case !c.reached && slices.Contains(c.past, c.head.Digest):
+	case c.reached:
+		c.standing = Left
+	case slices.Contains(c.past, c.head.Digest):
 		c.standing = Ahead
+	case c.later:
+		c.standing = Overtaken
 	default:
 		c.standing = Behind
 	}
@@ -144,10 +160,6 @@ func (c *Comparison) Reached() bool {
 	return c != nil && !c.since.IsZero() && c.now == c.head.Digest
 }
 
-// Left reports whether the content was that of a head before this one, so that this head is about what
-// that content has become.
-func (c *Comparison) Left() bool { return c.Standing() == Behind && c.reached }
-
 // Now is the digest of the content that is compared.
 func (c *Comparison) Now() (none resource.Digest) {
 	if c == nil {
@@ -161,17 +173,6 @@ func (c *Comparison) Now() (none resource.Digest) {
 func (c *Comparison) Since() (none time.Time) {
 	if c == nil {
 		return none
-	}
-	return c.since
-}
-
-// Replaced is when the head replaced another one while the content was the present one; zero if it did
-// not. Only such a head is certain to be newer than the content: the first head that content is
-// compared with may be old, and one that arrived before the content may be older than that. If the
-// owner of the key cannot write to Redis, the head there stays.
-func (c *Comparison) Replaced() (at time.Time) {
-	if c == nil || !c.later {
-		return at
 	}
 	return c.since
 }
@@ -190,5 +191,5 @@ func (c *Comparison) Written() time.Time {
 
 // Awaits reports whether a version is that of a head which the content has not reached.
 func (c *Comparison) Awaits(version string) bool {
-	return c.Standing() == Behind && slices.Contains(c.versions, version)
+	return c.Standing().Behind() && slices.Contains(c.versions, version)
 }

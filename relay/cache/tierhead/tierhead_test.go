@@ -30,11 +30,9 @@ func TestStandings(t *testing.T) {
 	}
 	content := func(n int) func(*Comparison) { return func(c *Comparison) { c.Content(digest(n), true) } }
 	for _, tt := range []struct {
-		name     string
-		steps    []func(*Comparison)
-		want     Standing
-		replaced bool
-		left     bool
+		name  string
+		steps []func(*Comparison)
+		want  Standing
 	}{
 		{name: "nothing", want: NoHead},
 		{name: "no head", steps: []func(*Comparison){content(1)}, want: NoHead},
@@ -45,27 +43,29 @@ func TestStandings(t *testing.T) {
 		{name: "the head of the former content", steps: []func(*Comparison){content(1), content(2), head(1)}, want: Ahead},
 		{name: "the head of empty content before", steps: []func(*Comparison){content(1), content(0), content(2), head(0)}, want: Ahead},
 		{name: "another head", steps: []func(*Comparison){content(1), head(2)}, want: Behind},
-		{name: "another head after one that was reached", steps: []func(*Comparison){content(1), head(1), head(2)}, want: Behind, replaced: true, left: true},
-		{name: "a former content after a head that was reached", steps: []func(*Comparison){content(1), content(2), head(2), head(1)}, want: Behind, replaced: true, left: true},
+		{name: "another head after a head", steps: []func(*Comparison){content(1), head(2), head(3)}, want: Overtaken},
+		{name: "new content after that", steps: []func(*Comparison){content(1), head(2), head(3), content(4)}, want: Behind},
+		{name: "another head after one that was reached", steps: []func(*Comparison){content(1), head(1), head(2)}, want: Left},
+		{name: "a former content after a head that was reached", steps: []func(*Comparison){content(1), content(2), head(2), head(1)}, want: Left},
 		{name: "other content after that", steps: []func(*Comparison){content(1), head(1), head(2), content(3)}, want: Behind},
 		{name: "its own head", steps: []func(*Comparison){content(1), own(1), content(2)}, want: Own},
-		{name: "another head after its own", steps: []func(*Comparison){content(1), own(1), head(2)}, want: Behind, replaced: true, left: true},
+		{name: "another head after its own", steps: []func(*Comparison){content(1), own(1), head(2)}, want: Left},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var c Comparison
 			for _, step := range tt.steps {
 				step(&c)
 			}
-			if c.Standing() != tt.want || c.Replaced().IsZero() == tt.replaced || c.Left() != tt.left {
-				t.Errorf("standing %d, replaced at %v, left %t; expected %d, %t and %t", c.Standing(), c.Replaced(), c.Left(), tt.want, tt.replaced, tt.left)
+			if c.Standing() != tt.want {
+				t.Errorf("standing %d, expected %d", c.Standing(), tt.want)
 			}
-			if wait := c.Awaits("v"); wait != (tt.want == Behind) {
+			if wait := c.Awaits("v"); wait != tt.want.Behind() {
 				t.Errorf("it awaits the version: %t", wait)
 			}
 		})
 	}
 	var none *Comparison
-	if _, known := none.Head(); known || none.Standing() != NoHead || none.Reached() || none.Awaits("") || !none.Written().IsZero() || !none.Since().IsZero() || !none.Replaced().IsZero() || none.Now() != (resource.Digest{}) {
+	if _, known := none.Head(); known || none.Standing() != NoHead || none.Reached() || none.Awaits("") || !none.Written().IsZero() || !none.Since().IsZero() || none.Now() != (resource.Digest{}) {
 		t.Error("a table that is compared with no head has one")
 	}
 }
@@ -76,7 +76,7 @@ func TestComparison(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var c Comparison
 		var former []int // since the content was known for the first time
-		content, head, reached := 0, -1, false
+		content, head, reached, replaced := 0, -1, false, false
 		now := time.Unix(1e9, 0)
 		digests := rapid.IntRange(0, 4)
 		t.Repeat(map[string]func(*rapid.T){
@@ -86,12 +86,15 @@ func TestComparison(t *testing.T) {
 					t.Fatalf("content %d after %d is news: %t", n, content, news)
 				}
 				if n != content {
-					former, content, reached = append(former, content), n, false
+					former, content, reached, replaced = append(former, content), n, false, false
 				}
 			},
 			"head": func(t *rapid.T) {
 				now = now.Add(time.Second)
-				head = digests.Draw(t, "head")
+				before := head
+				if head = digests.Draw(t, "head"); head != before {
+					replaced = before >= 0
+				}
 				c.Observe(Head{Digest: digest(head), At: now.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "clock")) * time.Second)}, now)
 			},
 			"": func(t *rapid.T) {
@@ -103,6 +106,8 @@ func TestComparison(t *testing.T) {
 					t.Fatalf("the content is %d and the head %d, and the standing is %d", content, head, got)
 				case got == Ahead && (reached || !slices.Contains(former, head)):
 					t.Fatalf("it is ahead of head %d, which is not among %d", head, former)
+				case got.Behind() && (got == Left) != reached, got == Overtaken && !replaced, got == Behind && replaced:
+					t.Fatalf("the standing is %d; a head was reached: %t, and another one replaced: %t", got, reached, replaced)
 				}
 				if at := c.Written(); at.After(now) || at.IsZero() == c.Reached() {
 					t.Fatalf("it was written at %v, now is %v, and it is reached: %t", at, now, c.Reached())
