@@ -184,7 +184,7 @@ func (r *roll) promote(url string) {
 	if m.candidate[url] == nil || m.feed == nil {
 		return
 	}
-	u := cache.Update{Type: resource.TypeOf(url), Partial: true}
+	u := cache.Update{Type: resource.TypeOf(url), Kind: cache.Partial}
 	for _, n := range slices.Sorted(maps.Keys(m.candidate[url])) {
 		is := m.candidate[url][n]
 		if m.state[url][n] = is; is == nil {

@@ -114,7 +114,7 @@ func (m *model) change(typeURL string, set, remove, repeat []string) {
 	m.salt++
 	held := func(n string) bool { return m.replacesLocked(typeURL, n) }
 	set, remove = slices.DeleteFunc(slices.Clone(set), held), slices.DeleteFunc(slices.Clone(remove), held)
-	u := cache.Update{Type: resource.TypeOf(typeURL), Partial: true}
+	u := cache.Update{Type: resource.TypeOf(typeURL), Kind: cache.Partial}
 	for _, n := range set {
 		m.state[typeURL][n] = xdstest.Synthetic(typeURL, n, m.salt)
 	}

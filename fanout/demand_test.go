@@ -31,7 +31,7 @@ func TestOnDemandOvertakesBulk(t *testing.T) {
 	w, s, part := bulk(t)
 	s.Subscribe(vhds, "rc/h", "rc/z")
 	w.asked(vhds, "rc/x", "rc/h", "rc/z")
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(vhds), Resources: sized(vhds, 11, "rc/x"), Partial: true})
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(vhds), Resources: sized(vhds, 11, "rc/x"), Kind: cache.Partial})
 	s.Quiet(t, short)
 	w.origin().Apply(cache.Update{Type: resource.TypeOf(vhds), Resources: sized(vhds, 10, "rc/h")})
 	s.Ack(has(t, s.Recv(t), "rc/h"))

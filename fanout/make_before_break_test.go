@@ -81,7 +81,7 @@ func (o *careful) apply(typeURL string, removed []string, ms ...proto.Message) {
 		delete(o.state[typeURL], n)
 	}
 	if o.feed != nil {
-		o.feed.Apply(cache.Update{Type: resource.TypeOf(typeURL), Partial: true, Resources: resources(o.t, ms...), Removed: removed})
+		o.feed.Apply(cache.Update{Type: resource.TypeOf(typeURL), Kind: cache.Partial, Resources: resources(o.t, ms...), Removed: removed})
 	}
 }
 

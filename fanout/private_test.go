@@ -141,15 +141,15 @@ func TestMovingWaitsForAllNames(t *testing.T) {
 		private := resource.New(resource.Resource{Name: "b", Body: resources(t, cluster("b", 2))[0].Body, DoNotCache: true})
 		applyTo(w.origin(), cds, private)
 		own := w.own(cds, 1)["a b"]
-		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 1)), Partial: true})
+		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 1)), Kind: cache.Partial})
 		s.Quiet(t, short)
-		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{private}, Partial: true})
+		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{private}, Kind: cache.Partial})
 		s.Ack(has(t, s.Recv(t), "a", "b"))
 		s.Quiet(t, short)
 		// From then on nothing waits for unanswered names (B25).
 		s.Subscribe(cds, "z")
 		s.Quiet(t, short)
-		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 2)), Partial: true})
+		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 2)), Kind: cache.Partial})
 		s.Ack(has(t, s.Recv(t), "a", "b"))
 		s.Quiet(t, short)
 	})

@@ -224,7 +224,9 @@ func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.U
 		a.completeAt = now.Add(partQuiet)
 		a.LargeFrame()
 	}
-	u.Partial = a.Frames == conversation.Partial
+	if a.Frames == conversation.Partial {
+		u.Kind = cache.Partial
+	}
 	return u
 }
 

@@ -108,7 +108,7 @@ func (r *dirRunner) applyAll(w *dirInterest) {
 		}
 		u.Removed = r.missing(w, w.names)
 	} else {
-		u.Partial = true // K13: a file that was never readable may hold more
+		u.Kind = cache.Partial // K13: a file that was never readable may hold more
 	}
 	r.feed.Apply(u)
 }
@@ -116,12 +116,12 @@ func (r *dirRunner) applyAll(w *dirInterest) {
 // applyNames answers names that are new in the demand if the feed already has the rest of the type.
 // Its cost depends on the number of names, not on the number of resources in the files.
 func (r *dirRunner) applyNames(w *dirInterest, names []string) {
-	u := cache.Update{Type: w.typ, Partial: !w.complete}
+	u := cache.Update{Type: w.typ, Kind: cache.Partial}
 	for _, n := range names {
 		u.Resources = append(u.Resources, w.set.find(n)...)
 	}
 	if w.complete {
-		u.Removed = r.missing(w, names)
+		u.Kind, u.Removed = cache.Answer, r.missing(w, names)
 	}
 	r.feed.Apply(u)
 }

@@ -113,18 +113,19 @@ func (c *ControlPlane) AwaitReady(ctx context.Context) error {
 // answer may have no resources; one that does not says nothing about names that it leaves out
 // (K13).
 func (r *runner) applyOwnerMark(u *cache.Update, a *asked, rsp *resource.Response) {
-	u.Mirror, u.System, u.Errored = true, rsp.Mark.System, rsp.Mark.Errored
-	u.Versions, u.Kept = rsp.Mark.Versions, rsp.Mark.Kept
-	u.Partial = rsp.Mark.Edits != a.edits
-	if !u.Partial {
-		u.Version = rsp.Version
+	u.Mirror = &cache.Mirror{Versions: rsp.Mark.Versions, Kept: rsp.Mark.Kept, Errored: rsp.Mark.Errored}
+	u.System = rsp.Mark.System
+	if rsp.Mark.Edits == a.edits {
+		u.Kind, u.Version = cache.Answer, rsp.Version
+	} else {
+		u.Kind = cache.Partial
 	}
 	if rsp.Mark.Server != "" {
 		r.feed.SetServer(rsp.Mark.Server)
 	}
 	if rsp.Mark.Cut {
 		if age := rsp.Mark.Age; age > 0 {
-			u.AsOf = u.Received.Add(-age)
+			u.Mirror.AsOf = u.Received.Add(-age)
 		}
 		r.feed.Down(errCut)
 	} else {

@@ -55,5 +55,5 @@ func (r *runner) sweep(a *asked) {
 	if r.content.Marked(a.Type) == 0 || !a.HasWildcard() {
 		return
 	}
-	r.feed.Apply(cache.Update{Type: a.Type, Removed: r.content.TakeMarked(a.Type), Partial: true, Unmentioned: true})
+	r.feed.Apply(cache.Update{Type: a.Type, Removed: r.content.TakeMarked(a.Type), Kind: cache.Unmentioned})
 }

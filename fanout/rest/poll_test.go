@@ -151,12 +151,12 @@ func TestPartlyKnown(t *testing.T) {
 	w := newWorld(t)
 	done := w.waiting(1, endpoints, ask("", "a", "z"))
 	w.asked(eds, "a", "z")
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: resources(t, endpointsOf("a", 1)), Partial: true})
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: resources(t, endpointsOf("a", 1)), Kind: cache.Partial})
 	w.has(w.arrives(done), "a")
 
 	done = w.waiting(1, clusters, ask("", "a", "z"))
 	w.asked(cds, "a", "z")
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 1)), Partial: true})
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 1)), Kind: cache.Partial})
 	w.silent(done)
 	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds)}) // now complete
 	w.has(w.arrives(done), "a")

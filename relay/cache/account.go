@@ -92,20 +92,20 @@ func (t *core) settleVersions(by int, u *Update, sent, shown resource.Digest, ex
 	}
 	exact = exact && stream.guard.Len() == 0
 	switch {
-	case u.Mirror && t.Type.FullState && !u.Partial:
+	case u.Mirror != nil && t.Type.FullState && u.Kind == Answer:
 		account.version = u.Version
 	case now != sent:
 		account.settle(u, exact && len(u.Keep) == 0)
 	}
 	switch {
-	case u.Mirror && u.System.Version != "":
+	case u.Mirror != nil && u.System.Version != "":
 		account.system = u.System
 	case now != sent && exact:
 		account.system = resource.SystemVersion{Version: u.System.Version, Digest: now}
 	}
 	switch visible := t.store.Sum(by).Digest; {
 	case stream.gate == nil:
-	case u.Mirror || visible != shown && visible == now: // clients see exactly what was sent
+	case u.Mirror != nil || visible != shown && visible == now: // clients see exactly what was sent
 		stream.versions = stream.gate.sent
 	case visible != shown:
 		stream.version = ""

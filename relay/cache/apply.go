@@ -14,8 +14,8 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 	t.fed.Updates++
 	stream := &t.streams[by]
 	before, shown, ignored := t.sentSum(by), t.store.Sum(by).Digest, false
-	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror, version: u.newestVersion()}
-	if stream.gate != nil && !u.Mirror {
+	change := updateTxn{table: t, by: by, first: t.store.Gen() + 1, woken: woken, final: u.Mirror != nil, version: u.newestVersion()}
+	if stream.gate != nil && u.Mirror == nil {
 		stream.gate.fresh = stream.gate.fresh && t.fresh()
 		change.gate = stream.gate
 	}
@@ -38,7 +38,7 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 			ignored = true
 		case res.Heartbeat():
 			change.heartbeat(res)
-		case !u.Mirror && change.keepChild(&kept, res):
+		case u.Mirror == nil && change.keepChild(&kept, res):
 			ignored = true
 		case res.Body == nil && len(res.Aliases) == 0: // an old server's way to say that it does not exist (C11)
 			change.lose(res.Key)
@@ -46,7 +46,7 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 			change.accept(res)
 		}
 	}
-	if u.Full || u.Mirror {
+	if u.Full || u.Mirror != nil {
 		stream.order = change.order.order()
 	}
 	var missing []string
@@ -55,7 +55,7 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 	}
 	mass = t.guardRemovals(by, u, before.Live, missing, &kept)
 	var assumed []string
-	if u.assumed || u.Mirror && u.Partial {
+	if u.Kind == silence || u.Mirror != nil && u.Kind == Partial {
 		assumed = t.unknown(by, u.Removed)
 	}
 	for _, spelled := range u.Removed {
@@ -77,36 +77,41 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 	t.demand.BoundGhosts(by)
 	t.reject(by, u)
 	change.noteErrors(u)
-	change.learn(u.Errored)
+	if u.Mirror != nil {
+		change.learn(u.Mirror.Errored)
+	}
 	changed = int(t.store.Gen() + 1 - change.first)
 	t.fed.Changes += uint64(changed)
 	t.settleVersions(by, &u, before.Digest, shown, !ignored)
 	stream.heard(u, server)
-	if changed > 0 && before.Live > 0 && !u.Mirror {
+	if changed > 0 && before.Live > 0 && u.Mirror == nil {
 		stream.changed = began
 	}
-	if u.Mirror || !u.Partial {
-		stream.mirroredAsOf, stream.keptByOwner = u.AsOf, u.Kept
+	switch {
+	case u.Mirror != nil:
+		stream.mirroredAsOf, stream.keptByOwner = u.Mirror.AsOf, u.Mirror.Kept
+	case u.Kind == Answer:
+		stream.mirroredAsOf, stream.keptByOwner = time.Time{}, false
 	}
 	t.overtaken(by, &u, began)
 	cause := CauseOrigin
-	if u.Mirror {
+	if u.Mirror != nil {
 		cause = CauseOwner
 	}
 	t.record(&change, began, cause, server)
 	t.hear(&u)
 	switch {
-	case u.Unmentioned:
+	case u.Kind == Unmentioned:
 		stream.unmentioned = nil
-	case u.Differences && !u.Partial && stream.confidence.FromLastGood():
+	case u.Differences && u.Kind == Answer && stream.confidence.FromLastGood():
 		e := t.evidence(by, true)
 		stream.unmentioned = &e
 	}
 	switch {
-	case !u.Partial:
+	case u.Kind == Answer:
 		t.noteUnjudged(by, before.Live, began)
 		t.answer(by, woken)
-	case u.Mirror:
+	case u.Mirror != nil:
 		stream.confidence.PartAnswered(began) // this is between two states (E5)
 	}
 	return changed, mass

@@ -91,7 +91,7 @@ func TestAssumedByTheOwner(t *testing.T) {
 	w.feed.Borrow(true)
 	w.feed.TakeDemand(true, true)
 	w.feed.Up()
-	w.feed.Apply(Update{Type: endpoints, Removed: []string{"a"}, Differences: true, Mirror: true, Partial: true})
+	w.feed.Apply(Update{Type: endpoints, Removed: []string{"a"}, Differences: true, Mirror: &Mirror{}, Kind: Partial})
 	expectSees(t, c, "-a")
 	claims := []resource.Held{{Name: "a", Version: "1"}}
 	if send, _, rest := c.table.Reconcile(&c.w, nil, claims); send != nil && send.Len() > 0 || len(rest) != 1 {
@@ -100,7 +100,7 @@ func TestAssumedByTheOwner(t *testing.T) {
 	if gone, rest, _ := c.table.Gone(&c.w, nil, claims); gone != nil || len(rest) != 1 {
 		t.Errorf("%v is gone, and %v left", gone, rest)
 	}
-	w.feed.Apply(Update{Type: endpoints, Differences: true, Mirror: true})
+	w.feed.Apply(Update{Type: endpoints, Differences: true, Mirror: &Mirror{}})
 	if gone, rest, _ := c.table.Gone(&c.w, nil, claims); gone == nil || len(rest) != 0 {
 		t.Errorf("after the answer %v is gone, and %v left", gone, rest)
 	}

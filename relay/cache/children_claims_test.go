@@ -123,9 +123,9 @@ func TestKeptByTheOwner(t *testing.T) {
 	}{
 		"held back":                  {true, func(*world) {}, false},
 		"not held back":              {false, func(*world) {}, true},
-		"until the clusters go":      {true, func(w *world) { w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: []string{"a"}}) }, true},
-		"while other clusters go":    {true, func(w *world) { w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: []string{"b"}}) }, false},
-		"until the owner says so":    {true, func(w *world) { w.feed.Apply(Update{Type: endpoints, Mirror: true}) }, true},
+		"until the clusters go":      {true, func(w *world) { w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Removed: []string{"a"}}) }, true},
+		"while other clusters go":    {true, func(w *world) { w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Removed: []string{"b"}}) }, false},
+		"until the owner says so":    {true, func(w *world) { w.feed.Apply(Update{Type: endpoints, Mirror: &Mirror{}}) }, true},
 		"until the origin says so":   {true, func(w *world) { w.feed.Borrow(false); w.feed.Apply(Update{Type: endpoints}) }, true},
 		"where the client adds some": {true, func(w *world) { w.client(endpoints, false, "new") }, false},
 	} {
@@ -136,9 +136,9 @@ func TestKeptByTheOwner(t *testing.T) {
 				w.feed.Borrow(true)
 				w.feed.TakeDemand(true, true)
 				w.feed.Up()
-				w.feed.Apply(Update{Type: clusters, Mirror: true, Resources: []*resource.Resource{withEndpoints("a"), withEndpoints("b")}})
+				w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Resources: []*resource.Resource{withEndpoints("a"), withEndpoints("b")}})
 				_, rest := c.reconcile(t, claims("a", "1"))
-				w.feed.Apply(Update{Type: endpoints, Mirror: true, Removed: []string{"a"}, Kept: tc.kept})
+				w.feed.Apply(Update{Type: endpoints, Mirror: &Mirror{Kept: tc.kept}, Removed: []string{"a"}})
 				tc.then(w)
 				gone, _, _ := c.table.Gone(&c.w, nil, rest)
 				absent := 0
@@ -204,11 +204,11 @@ func TestKeptWhileTheOwnerAnswers(t *testing.T) {
 		w.feed.Borrow(true)
 		w.feed.TakeDemand(true, true)
 		w.feed.Up()
-		w.feed.Apply(Update{Type: clusters, Mirror: true})
+		w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}})
 		if gone, _, _ := c.table.Gone(&c.w, nil, rest); gone != nil || c.table.Kept(rest).Len() != 1 || absent() > 0 {
 			t.Fatalf("%v have gone before the owner has answered for them, %d are kept, %d absent", gone, c.table.Kept(rest).Len(), absent())
 		}
-		w.feed.Apply(Update{Type: endpoints, Mirror: true, Removed: []string{"a"}})
+		w.feed.Apply(Update{Type: endpoints, Mirror: &Mirror{}, Removed: []string{"a"}})
 		if gone, _, _ := c.table.Gone(&c.w, nil, rest); !gone.Has("a") || absent() != 1 {
 			t.Errorf("%v have gone, %d are absent", gone, absent())
 		}

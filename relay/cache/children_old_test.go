@@ -115,7 +115,7 @@ func TestUnmentionedParents(t *testing.T) {
 		}
 		expectSees(t, e, "-a", "-b")
 		pass(time.Second)
-		w.feed.Apply(Update{Type: clusters, Removed: []string{"a", "b"}, Partial: true, Unmentioned: true})
+		w.feed.Apply(Update{Type: clusters, Removed: []string{"a", "b"}, Kind: Unmentioned})
 		expectSees(t, c, "a", "b")
 		expectSees(t, e, "a", "b")
 		if got := w.group.Snapshots()[0]; !got.HeldAsOf.Equal(asOf) {

@@ -322,7 +322,7 @@ func TestReleasedStaysAway(t *testing.T) {
 			pass(guarding.RemovalHold + time.Second)
 		},
 		"on the owner": func(w *world, names ...string) {
-			w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: names})
+			w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Removed: names})
 		},
 	}
 	for name, end := range ends {

@@ -18,7 +18,7 @@ func TestRestoredWhileConnecting(t *testing.T) {
 				w.feed.Borrow(true)
 				w.feed.TakeDemand(true, true)
 				w.feed.Up()
-				w.feed.Apply(Update{Type: clusters, Mirror: true, Resources: res2("x")})
+				w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Resources: res2("x")})
 				expect(t, first.ask(t, Query{}), "x")
 				w.feed.Borrow(false)
 				names := []string{"a"}

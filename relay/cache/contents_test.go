@@ -278,7 +278,7 @@ func TestVersions(t *testing.T) {
 	if got := table.VersionsSince(2, 4); !slices.Equal(got, []string{"v3", "v1"}) {
 		t.Errorf("versions %q", got)
 	}
-	w.feed.Apply(Update{Type: clusters, Mirror: true, Resources: []*resource.Resource{res("a", "9")}, Versions: []string{"v7", "v8"}})
+	w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{Versions: []string{"v7", "v8"}}, Resources: []*resource.Resource{res("a", "9")}})
 	expect("v7", 5, true)
 	expect("v8", 5, true)
 	w.feed.Apply(Update{Type: clusters, System: resource.SystemVersion{Version: strings.Repeat("x", 1000)}, Resources: []*resource.Resource{res("a", "10")}})

@@ -154,7 +154,7 @@ func TestKnown(t *testing.T) {
 	w.apply(clusters, res("a", "1")) // before the control plane was asked
 	known(false, false)
 	w.feed.TakeDemand(true, false)
-	w.feed.Apply(Update{Type: clusters, Partial: true})
+	w.feed.Apply(Update{Type: clusters, Kind: Partial})
 	known(false, false)
 	w.nap()
 	w.apply(clusters)
@@ -177,7 +177,7 @@ func TestKnownByOtherMeans(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
 	w.feed.TakeDemand(true, false)
-	w.feed.Apply(Update{Type: clusters, Resources: nil, Removed: nil, Partial: true})
+	w.feed.Apply(Update{Type: clusters, Resources: nil, Removed: nil, Kind: Partial})
 	c.table.Edit(&c.w, Edit{Add: []string{"z"}})
 	w.feed.Absent(clusters, []string{"z"})
 	w.nap()

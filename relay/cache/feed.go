@@ -108,45 +108,56 @@ type Update struct {
 	// Rejected are copies of named resources that could not be used, for the client status (K20).
 	Rejected []resource.Invalid
 	problems []string // the part of Rejected that may be shown, in the same order
-	assumed  bool     // silence counts as Removed; no answer says so
+	// Kind says whether this answers what was asked.
+	Kind UpdateKind
 	// Version is version_info of a SotW control plane. Clients that see exactly this state get it
 	// (D7). Empty for delta.
 	Version string
 	// System is system_version_info of a delta control plane. Delta clients get it while they hold
-	// exactly the state that it named: with Mirror the content of its digest, otherwise all that
+	// exactly the state that it named: with a Mirror the content of its digest, otherwise all that
 	// the stream holds then, whatever its digest says.
 	System resource.SystemVersion
-	// Versions are, with Mirror, the control plane's versions of the updates that are in it, the
-	// oldest first.
-	Versions []string
-	// Mirror says that the update is from another node's cache (see [Feed.SetServer]). That node's
-	// removal guard has judged the removals. Unless Partial, Version is that of a control plane
+	// Mirror is set if the update is from another node's cache (see [Feed.SetServer]). That node's
+	// removal guard has judged the removals. If it is an [Answer], Version is that of a control plane
 	// which sent exactly what the stream holds then, or empty where there is none.
-	Mirror bool
-	// AsOf is, with Mirror, when the content was last known to be what the control plane serves,
-	// while the other node cannot reach it; zero if that is unknown, or the other node can reach
-	// it.
-	AsOf time.Time
-	// Kept says, with Mirror, that the other node holds back the removal of resources that refer to some
-	// of the type.
-	Kept bool
-	// Errored are names for which clients of the other node may remember an error.
-	Errored resource.Errored
+	Mirror *Mirror
 	// Source is the control_plane.identifier.
 	Source string
 	// Differences says that the control plane tracks what it has sent, and omits what it believes
 	// the relay holds (delta).
 	Differences bool
-	// Unmentioned says that Removed are resources from before the stream that its answers have not
-	// mentioned.
-	Unmentioned bool
-	// Partial says that this does not answer a request, for instance a fired timer (D5) or one of
-	// several frames.
-	Partial bool
 	// Received is when the update arrived, and Parent is the trace context that another node sent
 	// with it: for traces. Zero means now, and empty none.
 	Received time.Time
 	Parent   string
+}
+
+// UpdateKind is what an update proves besides what is in it.
+type UpdateKind uint8
+
+// The kinds of updates.
+const (
+	// Answer: the control plane has answered all that it was asked.
+	Answer UpdateKind = iota
+	// Partial: it answers nothing, for instance as one of several frames.
+	Partial
+	// Unmentioned: Removed are resources from before the stream that its answers have not mentioned.
+	Unmentioned
+	// silence: the control plane was silent about Removed for too long (D5).
+	silence
+)
+
+// Mirror is what an update from another node's cache has besides that of a control plane.
+type Mirror struct {
+	// Versions are the control plane's versions of the updates that are in it, the oldest first.
+	Versions []string
+	// AsOf is when the content was last known to be what the control plane serves, while the other node
+	// cannot reach it; zero if that is unknown, or the other node can reach it.
+	AsOf time.Time
+	// Kept says that the other node holds back the removal of resources that refer to some of the type.
+	Kept bool
+	// Errored are names for which clients of the other node may remember an error.
+	Errored resource.Errored
 }
 
 // Apply stores u and signals the subscriptions that can see a change. The cost is proportional to
@@ -178,7 +189,11 @@ func (f *Feed) absent(typ *resource.Type, names []string) int {
 		} else {
 			c.NamesAssumed()
 		}
-		return Update{Type: typ, Removed: unknown, Partial: true, assumed: !proven}, true
+		u := Update{Type: typ, Removed: unknown, Kind: silence}
+		if proven {
+			u.Kind = Partial
+		}
+		return u, true
 	})
 }
 

@@ -259,7 +259,7 @@ func keptSet(asOf time.Time, names ...string) Snapshot {
 func (w *world) follow(names ...string) {
 	w.feed.TakeDemand(true, true)
 	w.feed.Up()
-	w.feed.Apply(Update{Type: clusters, Mirror: true, Resources: res2(names...)})
+	w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Resources: res2(names...)})
 }
 
 func drain(c <-chan struct{}) {

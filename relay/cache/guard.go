@@ -40,7 +40,7 @@ func (t *core) evidence(by int, restored bool) removals.Evidence {
 // mass removal that is news, whether it is held back or not; nil for none.
 func (t *core) guardRemovals(by int, u Update, before int, missing []string, kept *children) *MassRemoval {
 	cfg, stream := &t.group.cache.cfg, &t.streams[by]
-	if u.Mirror { // the owner holds back for all nodes, including what was held back here before
+	if u.Mirror != nil { // the owner holds back for all nodes, including what was held back here before
 		stream.guard = removals.Hold{}
 		if t.remembersRemoved() {
 			for name := range t.removals(by, u, missing) {
@@ -88,7 +88,7 @@ func (t *core) guardRemovals(by int, u Update, before int, missing []string, kep
 		return nil
 	}
 	e := t.evidence(by, stream.confidence.FromLastGood())
-	if u.Unmentioned && stream.unmentioned != nil {
+	if u.Kind == Unmentioned && stream.unmentioned != nil {
 		e = *stream.unmentioned
 	}
 	if len(gone) == 0 || !t.holdBack(by, gone, e) {

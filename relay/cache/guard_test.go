@@ -215,13 +215,13 @@ func TestFollowersHoldNothing(t *testing.T) {
 		if held() != 2 {
 			t.Fatalf("%d removals are held", held())
 		}
-		w.feed.Apply(Update{Type: clusters, Mirror: true}) // another node owns the key now, and has the same content
+		w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}}) // another node owns the key now, and has the same content
 		if held() != 0 {
 			t.Fatalf("%d removals are held by a follower", held())
 		}
 		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		expect(t, c.ask(t, Query{}))
-		w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: []string{"a", "b"}})
+		w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Removed: []string{"a", "b"}})
 		expect(t, c.ask(t, Query{}), "-a", "-b")
 	})
 }

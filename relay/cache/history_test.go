@@ -49,7 +49,7 @@ func TestHistory(t *testing.T) {
 	}
 	w.remove(clusters, "c", "nothing of that name")
 	expect("upstream +0 ~0 -1 =1", "upstream +0 ~1 -0 =2", "upstream +1 ~1 -1 =2")
-	w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("d", "1")}, Mirror: true})
+	w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("d", "1")}, Mirror: &Mirror{}})
 	expect("owner +1 ~0 -0 =2", "upstream +0 ~0 -1 =1", "upstream +0 ~1 -0 =2")
 }
 
@@ -70,12 +70,12 @@ func TestSourceGoes(t *testing.T) {
 		}
 	}
 	w.feed.SetServer("10.0.0.1:18000")
-	says(Update{Source: "node-2", Mirror: true}, "node-2")
+	says(Update{Source: "node-2", Mirror: &Mirror{}}, "node-2")
 	says(Update{}, "")
 	says(Update{Source: "istiod"}, "istiod")
 	says(Update{}, "istiod") // it need not identify itself each time
 	w.feed.SetServer("10.0.0.2:18000")
-	says(Update{Partial: true}, "istiod") // a part, or no answer
+	says(Update{Kind: Partial}, "istiod") // a part, or no answer
 	says(Update{}, "")
 }
 

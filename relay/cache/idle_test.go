@@ -32,7 +32,7 @@ func TestHoldOnResume(t *testing.T) {
 					t.Fatalf("%+v", h)
 				}
 				w.feed.Up()
-				w.feed.Apply(Update{Type: clusters, Partial: true})
+				w.feed.Apply(Update{Type: clusters, Kind: Partial})
 				pass(time.Second / 2)
 				if !c.head().Held {
 					t.Fatal("not held any more")

@@ -299,7 +299,7 @@ func (m *model) apply(stream int, u Update) (changes int) {
 			m.versions[stream] = u.Version
 		}
 	}
-	if !u.Partial {
+	if u.Kind == Answer {
 		for n, w := range m.wants {
 			w.answered = w.answered || w.asked && m.route(n) == stream
 		}

@@ -141,7 +141,7 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 					errs = append(errs, resource.NewError(t.core.askedAs(g.name), resource.CodeResourceExhausted, reason))
 				}
 			}
-			return Update{Type: typ, Errors: errs, Partial: true}, true
+			return Update{Type: typ, Errors: errs, Kind: Partial}, true
 		})
 		t.mu.Lock()
 		for _, n := range names {

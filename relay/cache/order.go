@@ -26,7 +26,7 @@ type ordering struct {
 // its memory.
 func (t *core) ordering(by int, u *Update) ordering {
 	o := ordering{last: t.streams[by].order}
-	if u.Full && !u.Mirror && len(u.Resources) >= t.group.cache.step {
+	if u.Full && u.Mirror == nil && len(u.Resources) >= t.group.cache.step {
 		o.room = len(u.Resources)
 	}
 	return o

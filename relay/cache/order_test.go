@@ -182,7 +182,7 @@ func TestOrderIsRemembered(t *testing.T) {
 	w.answerFull(t, fullState(t, "5", "b", "1", "a", "2"))
 	expect("too few")
 	w.answerFull(t, fullState(t, "6", "a", "2", "b", "1", "c", "1"))
-	w.feed.Apply(Update{Type: clusters, Mirror: true, Partial: true})
+	w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Kind: Partial})
 	expect("another node sends it")
 	w.answerFull(t, fullState(t, "7", "a", "2", "b", "1", "c", "1"))
 	expect("again", "a", "b", "c")

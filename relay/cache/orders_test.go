@@ -109,7 +109,7 @@ func TestFollow(t *testing.T) {
 
 	other := start(t, Config{HistoryBytes: 1 << 20}) // a node that gets the content from this one
 	d := other.client(clusters, true)
-	other.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "1")}, Full: true, Mirror: true})
+	other.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "1")}, Full: true, Mirror: &Mirror{}})
 	d.gets(t, "the content of the owner", "a")
 	other.cache.Follow(again)
 	other.full(clusters, "2", res("a", "2")) // it owns the key now

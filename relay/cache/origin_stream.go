@@ -75,9 +75,9 @@ func (t *core) streamOf(name string) int {
 type typeStreamState struct {
 	postponed    postponed             // until other nodes are asked; see first.go
 	confidence   confidence.Confidence // whether its content may be old; see effect
-	mirroredAsOf time.Time             // Update.AsOf of the last answer
+	mirroredAsOf time.Time             // Mirror.AsOf of the last answer
 	changed      time.Time             // when the control plane last changed content that was there
-	keptByOwner  bool                  // see Update.Kept
+	keptByOwner  bool                  // see Mirror.Kept
 	// older is when those of the restored copies were current that are older than the rest, by name,
 	// until the control plane has answered; see renewStream.
 	older  map[string]time.Time
@@ -88,7 +88,7 @@ type typeStreamState struct {
 
 	guard removals.Hold // removals of its copies that are held back (K16)
 	// unmentioned says how old what was restored is that the first answer of a delta control plane has not
-	// mentioned; nil for none. See Update.Unmentioned.
+	// mentioned; nil for none. See [Unmentioned].
 	unmentioned *removals.Evidence
 	unjudged    time.Time      // when the first complete set arrived, if nothing could be compared with it
 	source      string         // the control_plane.identifier (K7)
@@ -117,8 +117,8 @@ func (t *core) systemVersion(by int) resource.SystemVersion {
 // heard records the sender's name for itself. If the same sender omits it, the previous name stays;
 // if another one omits it, there is none.
 func (l *typeStreamState) heard(u Update, server string) {
-	now := speaker{server, u.Mirror}
-	if u.Source != "" || now != l.speaker && !u.Partial {
+	now := speaker{server, u.Mirror != nil}
+	if u.Source != "" || now != l.speaker && u.Kind == Answer {
 		l.source, l.speaker = u.Source, now
 	}
 }

@@ -16,16 +16,16 @@ import (
 // forgets them once an answer is.
 func (t *core) overtaken(by int, u *Update, began time.Time) {
 	stream := &t.streams[by]
-	if !u.Partial {
+	if u.Kind == Answer {
 		stream.names.CaughtUp()
 		return
 	}
-	if !u.Mirror || !stream.confidence.Missed() {
+	if u.Mirror == nil || !stream.confidence.Missed() {
 		return
 	}
 	asOf := began.Add(link.Noticed) // by then others have it, or have noticed that they are cut off
 	if t.group.unreachable(1 << by) {
-		asOf = u.AsOf // the owner does not reach the control plane either
+		asOf = u.Mirror.AsOf // the owner does not reach the control plane either
 	}
 	for _, r := range u.Resources {
 		stream.names.Overtake(r.Key, asOf)

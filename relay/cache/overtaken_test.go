@@ -42,9 +42,9 @@ func TestOwnerOvertakesOthers(t *testing.T) {
 					}
 					w.feed.TakeDemand(true, true)
 					w.feed.Up()
-					u := Update{Type: typ, Mirror: true, Partial: true, Resources: []*resource.Resource{res("a", "2"), res("c", "2")}, Removed: []string{"b", "e"}}
+					u := Update{Type: typ, Mirror: &Mirror{}, Kind: Partial, Resources: []*resource.Resource{res("a", "2"), res("c", "2")}, Removed: []string{"b", "e"}}
 					if tc.cut > 0 {
-						u.AsOf = time.Now().Add(-tc.cut)
+						u.Mirror.AsOf = time.Now().Add(-tc.cut)
 						w.feed.Down(errOut)
 					}
 					w.feed.Apply(u)

@@ -42,7 +42,7 @@ func (m *machine) refusals(t *rapid.T, u Update) (out []resource.About) {
 
 // expireTTLs: F5: all TTLs expire.
 func (m *machine) expireTTLs(t *rapid.T) {
-	u := Update{Type: clusters, Partial: true}
+	u := Update{Type: clusters, Kind: Partial}
 	for n, ttl := range m.model.ttl {
 		if ttl > 0 {
 			u.Removed = append(u.Removed, n)

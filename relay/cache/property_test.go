@@ -127,7 +127,7 @@ func (m *machine) pick(t *rapid.T) *reader {
 func (m *machine) update(t *rapid.T) Update {
 	u := Update{
 		Type: clusters,
-		Full: rapid.Bool().Draw(t, "full"), Partial: rapid.Bool().Draw(t, "partial"),
+		Full: rapid.Bool().Draw(t, "full"), Kind: rapid.SampledFrom([]UpdateKind{Answer, Partial}).Draw(t, "proves"),
 		Version:     rapid.SampledFrom([]string{"", "v1", "v2", "v3"}).Draw(t, "version"),
 		Differences: rapid.Bool().Draw(t, "differences"),
 	}
@@ -199,7 +199,7 @@ func (m *machine) silence(t *rapid.T) {
 	if table := m.group.lookup(clusters); table == nil || !table.hasAnswered(stream) {
 		t.Skip("see TestClaimsAgainstSilence for a leg that has not answered")
 	}
-	u := Update{Type: clusters, Partial: true}
+	u := Update{Type: clusters, Kind: Partial}
 	for _, n := range names {
 		c := resource.Canonical(n)
 		if m.model.wanted(stream, c) && (m.model.silent(c) || resource.IsGlob(c) && m.model.open(c)) {
@@ -262,10 +262,10 @@ func (m *machine) observe(t *rapid.T, stream int, u Update, apply func() int) {
 		if noted && !woken {
 			t.Fatalf("client %d (%v) has something to be told and was not woken", i, &c.sub)
 		}
-		if woken && n == 0 && u.Partial && !noted && !c.head().Private && !(m.globs && m.concerns(c, u)) { // this may answer a glob
+		if woken && n == 0 && u.Kind != Answer && !noted && !c.head().Private && !(m.globs && m.concerns(c, u)) { // this may answer a glob
 			t.Fatalf("client %d was woken for nothing", i)
 		}
-		if woken && !changed && !c.sub.wild && !m.aliases && !m.concerns(c, u) && u.Partial {
+		if woken && !changed && !c.sub.wild && !m.aliases && !m.concerns(c, u) && u.Kind != Answer {
 			t.Fatalf("client %d (%v) was woken, though %v does not concern it", i, &c.sub, u)
 		}
 	}

@@ -42,7 +42,7 @@ func TestConcurrency(t *testing.T) {
 
 	writers.Go(func() {
 		for i := range keys * rounds {
-			u := Update{Type: clusters, Full: i%7 == 0, Partial: i%3 == 0, Version: fmt.Sprint(i)}
+			u := Update{Type: clusters, Full: i%7 == 0, Kind: [...]UpdateKind{Partial, Answer, Answer}[i%3], Version: fmt.Sprint(i)}
 			for _, n := range rand.Perm(20)[:3] { // different names
 				u.Resources = append(u.Resources, aliased(fmt.Sprint(n), fmt.Sprint(rand.IntN(5)), "alias"+name()))
 			}

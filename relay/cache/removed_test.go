@@ -28,7 +28,7 @@ func TestRemoved(t *testing.T) {
 		"by the owner": {func(w *world, _ *client) {
 			w.feed.Borrow(true)
 			w.feed.Up()
-			w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: []string{"a", "b", "c"}})
+			w.feed.Apply(Update{Type: clusters, Mirror: &Mirror{}, Removed: []string{"a", "b", "c"}})
 		}, []string{"a", "b", "c"}},
 		"before another owner": {func(w *world, _ *client) {
 			w.remove(clusters, "a")

@@ -153,7 +153,7 @@ func TestBetweenTwoStates(t *testing.T) {
 		w.feed.Borrow(true)
 		w.feed.Up()
 		follow := func(u Update) {
-			u.Type, u.Mirror = clusters, true
+			u.Type, u.Mirror = clusters, &Mirror{}
 			w.feed.Apply(u)
 		}
 		began := time.Now()
@@ -162,7 +162,7 @@ func TestBetweenTwoStates(t *testing.T) {
 		if asOf := w.group.Snapshots()[0].AsOf; !asOf.Equal(time.Now()) {
 			t.Errorf("what the owner has is from %s after the start", asOf.Sub(began))
 		}
-		follow(Update{Resources: []*resource.Resource{res("a", "2")}, Partial: true})
+		follow(Update{Resources: []*resource.Resource{res("a", "2")}, Kind: Partial})
 		if asOf := w.group.Snapshots()[0].AsOf; asOf.After(began) {
 			t.Errorf("what is between two states is from %s after the start", asOf.Sub(began))
 		}
@@ -285,7 +285,7 @@ func TestAsOfOfAnOwnerThatIsCutOff(t *testing.T) {
 		w.feed.TakeDemand(true, false)
 		confirmed := time.Now().Add(-time.Minute)
 		w.feed.Down(errOut)
-		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "2")}, Mirror: true, AsOf: confirmed})
+		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "2")}, Mirror: &Mirror{AsOf: confirmed}})
 		expectSees(t, c, "a")
 		w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{1}, Version: "other"})
 		if asOf := w.group.Snapshots()[0].AsOf; !asOf.Equal(confirmed) {

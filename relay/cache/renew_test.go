@@ -312,7 +312,7 @@ func TestRenewByTheHead(t *testing.T) {
 					switch step {
 					case passed:
 						w.feed.TakeDemand(true, true)
-						w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "new")}, Mirror: true})
+						w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "new")}, Mirror: &Mirror{}})
 					case old:
 						w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{}.Add(before.Member())})
 					case other:

@@ -162,11 +162,11 @@ func TestErrorsAreAnswers(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a", "z")
 	w.feed.TakeDemand(true, false)
-	w.feed.Apply(Update{Type: clusters, Partial: true, Resources: []*resource.Resource{res("a", "x")}})
+	w.feed.Apply(Update{Type: clusters, Kind: Partial, Resources: []*resource.Resource{res("a", "x")}})
 	if c.head().Answer == Answered {
 		t.Fatal("z is known")
 	}
-	w.feed.Apply(Update{Type: clusters, Partial: true, Errors: []resource.About{refusal("z", 14)}})
+	w.feed.Apply(Update{Type: clusters, Kind: Partial, Errors: []resource.About{refusal("z", 14)}})
 	if c.head().Answer != Answered {
 		t.Fatal("z is not known")
 	}

@@ -150,7 +150,7 @@ func (r *pendingRestore) addTo(k *Snapshot, t *Table) {
 // what clients got.
 func (t *core) hearRestored(u *Update, missing []string) {
 	r := t.pendingRestore
-	if r == nil || u.assumed {
+	if r == nil || u.Kind == silence {
 		return
 	}
 	forget := func(key string) {

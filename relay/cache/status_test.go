@@ -133,12 +133,12 @@ func TestFailedNames(t *testing.T) {
 	w.feed.TakeDemand(true, true)
 	w.apply(endpoints, versioned("a", "x", "1"))
 	fail := func(name string, code int32, message string) {
-		w.feed.Apply(Update{Type: endpoints, Partial: true, Errors: []resource.About{resource.NewError(name, code, message)}})
+		w.feed.Apply(Update{Type: endpoints, Kind: Partial, Errors: []resource.About{resource.NewError(name, code, message)}})
 	}
 	fail("a", resource.CodeUnavailable, "busy")
 	fail("b", resource.CodeNotFound, "never heard of it")
 	expectStands(t, c.table, "a=failed@1(busy) b=failed(never heard of it) c=requested")
-	w.feed.Apply(Update{Type: endpoints, Partial: true, Rejected: []resource.Invalid{bad("a", "no good")}})
+	w.feed.Apply(Update{Type: endpoints, Kind: Partial, Rejected: []resource.Invalid{bad("a", "no good")}})
 	expectStands(t, c.table, "a=rejected@1(no good) b=failed(never heard of it) c=requested")
 	fail("a", resource.CodeUnavailable, "busy again")
 	w.apply(endpoints, versioned("b", "x", "2"))

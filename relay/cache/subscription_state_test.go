@@ -18,7 +18,7 @@ func TestAnswerState(t *testing.T) {
 	}{
 		"nothing":                {want: Answered},
 		"a name":                 {names: []string{"a"}},
-		"a name, answered":       {names: []string{"a"}, answers: []Update{{Type: clusters, Resources: []*resource.Resource{res("a", "1")}, Partial: true}}, want: Answered},
+		"a name, answered":       {names: []string{"a"}, answers: []Update{{Type: clusters, Resources: []*resource.Resource{res("a", "1")}, Kind: Partial}}, want: Answered},
 		"the wildcard":           {wildcard: true, wild: WildcardAwaited},
 		"the wildcard, answered": {wildcard: true, answers: []Update{{Type: clusters, Full: true}}, want: Answered, wild: WildcardKnown},
 	} {

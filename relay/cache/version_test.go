@@ -29,7 +29,7 @@ func TestVersionPassesThrough(t *testing.T) {
 		"and then a fresh one":          {[]Update{full("v1", a), full("v1", res("a", "2")), full("v2", a)}, "v2", "v2"},
 		"with a resource kept (C5)":     {[]Update{full("v1", a, b), {Type: clusters, Resources: []*resource.Resource{res("a", "2")}, Full: true, Keep: []string{"b"}, Version: "v2"}}, "", ""},
 		"a later difference":            {[]Update{full("v1", a, b), {Type: clusters, Removed: []string{"b"}}}, "", ""},
-		"a later absence (C12)":         {[]Update{full("v1", a, b), {Type: clusters, Removed: []string{"z"}, Partial: true}}, "v1", ""},
+		"a later absence (C12)":         {[]Update{full("v1", a, b), {Type: clusters, Removed: []string{"z"}, Kind: Partial}}, "v1", ""},
 		"a version of a delta origin's": {[]Update{{Type: clusters, Resources: []*resource.Resource{versioned("a", "1", "v9")}}}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

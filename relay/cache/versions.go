@@ -26,12 +26,10 @@ func CutVersion(version string) string {
 
 // newestVersion is the control plane's own version of an update; empty if it has none.
 func (u *Update) newestVersion() string {
-	switch n := len(u.Versions); {
-	case u.Mirror && n > 0:
-		return CutVersion(u.Versions[n-1])
-	case u.Mirror:
-		return CutVersion(u.System.Version)
-	case u.System.Version != "":
+	switch {
+	case u.Mirror != nil && len(u.Mirror.Versions) > 0:
+		return CutVersion(u.Mirror.Versions[len(u.Mirror.Versions)-1])
+	case u.Mirror != nil, u.System.Version != "":
 		return CutVersion(u.System.Version)
 	}
 	return CutVersion(u.Version)
@@ -42,8 +40,8 @@ func (t *core) hear(u *Update) {
 	if t.group.cache.cfg.History <= 0 {
 		return
 	}
-	if u.Mirror {
-		for _, v := range u.Versions {
+	if u.Mirror != nil {
+		for _, v := range u.Mirror.Versions {
 			t.heard.Add(CutVersion(v), t.store.Gen())
 		}
 		return
