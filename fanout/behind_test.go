@@ -138,6 +138,35 @@ func TestMovesToANodeThatLearnsOfRemovals(t *testing.T) {
 	}
 }
 
+// TestMovesWithEndpointsToANodeBehind: a client moves to a node that may lack one of its clusters, and
+// whose control plane has removed the endpoints of it. It keeps them for as long as the cluster (K12): the
+// node may learn that both are held back elsewhere.
+func TestMovesWithEndpointsToANodeBehind(t *testing.T) {
+	for _, catchesUp := range []bool{false, true} {
+		virtual(t, func(t *testing.T) {
+			w := newNode(t)
+			w.agree(heldBy(t, cluster("a", 1)))
+			s := w.open(true)
+			s.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1))})
+			s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1))}, "a")
+			w.asked(eds, "a")
+			w.change(eds, []string{"a"})
+			silent(t, s, headWait/2)
+			if catchesUp {
+				w.change(eds, nil, endpoints("a", 1))
+				w.change(cds, nil, cluster("a", 1))
+				s.Ack(has(t, s.Recv(t))) // B24
+				s.Quiet(t, 2*headWait)
+				return
+			}
+			silent(t, s, headWait/2-short)
+			for range 2 { // the limit for their order (E5) is over
+				s.Ack(hasRemoved(t, s.Recv(t), []string{"a"}))
+			}
+		})
+	}
+}
+
 // TestMovesWhileTheNodeCatchesUp: a client at the tier's newest version moves to a node that gets that
 // content while it compares what the client holds: nothing is sent again (K12, B37).
 func TestMovesWhileTheNodeCatchesUp(t *testing.T) {

@@ -168,7 +168,7 @@ func (s *stream) compareLocked(ts *typeState, h *cache.SubscriptionState, now ti
 			return conversation.Unknown
 		}
 		awaits := ts.awaits(h.Behind.Until, now)
-		force, at, rest := ts.table.Reconcile(&ts.watcher, s.seesLocked(ts), c.held)
+		force, at, rest := ts.table.Reconcile(&ts.watcher, s.seesLocked(ts), c.held, s.openLocked(ts.isOnlyFor, now))
 		if s.waitsForHeadLocked(ts, force != nil && awaits, h.Behind.Until, now) {
 			return conversation.AwaitingHead
 		}
@@ -195,13 +195,16 @@ func (s *stream) compareLocked(ts *typeState, h *cache.SubscriptionState, now ti
 }
 
 // judgesLaterLocked reports whether claims that are left cannot be judged yet: the table counts as behind
-// until then, so the tier may have what it lacks (K12).
+// until then, so the tier may have what it lacks (K12), or claims to what refers to them are open, too.
 func (s *stream) judgesLaterLocked(ts *typeState, until, now time.Time) bool {
-	if len(ts.claims.held) == 0 || !ts.awaits(until, now) {
+	switch {
+	case len(ts.claims.held) == 0:
 		return false
+	case ts.awaits(until, now):
+		s.armLocked(until)
+		return true
 	}
-	s.armLocked(until)
-	return true
+	return s.openLocked(ts.isOnlyFor, now)
 }
 
 // claimsAssumed reports whether the client claims to have resources of which the control plane has said

@@ -46,6 +46,12 @@ func (ts *typeState) referredToBy(o *typeState) bool {
 	}
 }
 
+// isOnlyFor reports whether resources of this type are of use only to resources of o, or may be:
+// endpoints to clusters, and routes to listeners.
+func (ts *typeState) isOnlyFor(o *typeState) bool {
+	return ts.referredToBy(o) || o.table.Type.EndpointType == ts.table.Type.URL
+}
+
 // Flush sends the client the changes that may be sent now. It never waits for the stream, because
 // the other streams of the pool would wait, too. If the stream is locked, one goroutine waits for
 // it and then sends the newest content.

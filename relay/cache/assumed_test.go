@@ -94,7 +94,7 @@ func TestAssumedByTheOwner(t *testing.T) {
 	w.feed.Apply(Update{Type: endpoints, Removed: []string{"a"}, Differences: true, Mirror: &Mirror{}, Kind: Partial})
 	expectSees(t, c, "-a")
 	claims := []resource.Held{{Name: "a", Version: "1"}}
-	if send, _, rest := c.table.Reconcile(&c.w, nil, claims); send != nil && send.Len() > 0 || len(rest) != 1 {
+	if send, _, rest := c.table.Reconcile(&c.w, nil, claims, false); send != nil && send.Len() > 0 || len(rest) != 1 {
 		t.Errorf("sent %v, %v left", send, rest)
 	}
 	if gone, rest, _ := c.table.Gone(&c.w, nil, claims); gone != nil || len(rest) != 1 {

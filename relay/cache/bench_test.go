@@ -217,7 +217,7 @@ func BenchmarkReconcile(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", what, n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					if send, _, rest := c.table.Reconcile(&c.w, nil, claims); send.Len()+len(rest) > 0 {
+					if send, _, rest := c.table.Reconcile(&c.w, nil, claims, false); send.Len()+len(rest) > 0 {
 						b.Fatal("something is missing")
 					}
 				}

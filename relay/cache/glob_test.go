@@ -128,7 +128,7 @@ func TestClaimsBelowGlobs(t *testing.T) {
 	claims := []resource.Held{
 		{Name: leds + "a/old?", Version: "1"}, {Name: leds + "a/%67one", Version: "1"}, {Name: leds + "a/same", Version: "1"}, {Name: leds + "b/else", Version: "1"},
 	}
-	send, _, rest := c.table.Reconcile(&c.w, nil, claims)
+	send, _, rest := c.table.Reconcile(&c.w, nil, claims, false)
 	equal(t, "not covered", send.list(), []string{leds + "b/else"})
 	equal(t, "left open", len(rest), 3)
 	gone, rest, _ := c.table.Gone(&c.w, nil, rest)
@@ -141,7 +141,7 @@ func TestClaimsBelowGlobs(t *testing.T) {
 	gone, rest, _ = c.table.Gone(&c.w, nil, rest)
 	equal(t, "gone", gone.list(), []string{leds + "a/gone"})
 	equal(t, "open in the end", len(rest), 0)
-	send, _, rest = c.table.Reconcile(&c.w, nil, claims)
+	send, _, rest = c.table.Reconcile(&c.w, nil, claims, false)
 	equal(t, "to tell", send.list(), []string{leds + "a/gone", leds + "a/old", leds + "b/else"})
 	equal(t, "left open", len(rest), 0)
 }
@@ -154,7 +154,7 @@ func TestClaimsThatAreCoveredLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, Config{})
 			c := w.client(localities, false, leds+"b")
-			send, at, rest := c.table.Reconcile(&c.w, nil, []resource.Held{{Name: leds + "a/x", Version: "1"}})
+			send, at, rest := c.table.Reconcile(&c.w, nil, []resource.Held{{Name: leds + "a/x", Version: "1"}}, false)
 			equal(t, "not covered", send.list(), []string{leds + "a/x"})
 			equal(t, "left open", len(rest), 0)
 			c.table.Edit(&c.w, join)

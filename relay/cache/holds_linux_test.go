@@ -327,11 +327,11 @@ var holdsOfClients = []action{
 		for i, n := range h.names {
 			held[i] = resource.Held{Name: n, Version: "2"}
 		}
-		return func() { h.table.Reconcile(&h.client, nil, held); h.table.Gone(&h.client, nil, held) }
+		return func() { h.table.Reconcile(&h.client, nil, held, false); h.table.Gone(&h.client, nil, held) }
 	}},
 	{what: "a client holds nothing", op: func(h *huge) func() {
 		h.deny()
-		return func() { h.table.Reconcile(&h.client, nil, nil) }
+		return func() { h.table.Reconcile(&h.client, nil, nil, false) }
 	}},
 	{what: "a client replaces its names", op: func(h *huge) func() {
 		h.want()

@@ -203,7 +203,7 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 
 		var rests [][]resource.Held
 		for _, c := range []*client{named, all} {
-			send, _, rest := c.table.Reconcile(&c.w, nil, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}})
+			send, _, rest := c.table.Reconcile(&c.w, nil, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}}, false)
 			if c == named && !slices.Equal(send.List, []string{"b"}) || c == all && send != nil {
 				t.Errorf("sent %v, streams %+v", send, c.table.core.streams)
 			}
@@ -242,7 +242,7 @@ func TestSilenceEndsDoubt(t *testing.T) {
 		pass(time.Hour)
 
 		claims := []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}}
-		if send, _, rest := c.table.Reconcile(&c.w, nil, claims); send != nil && send.Len() > 0 || len(rest) != 2 {
+		if send, _, rest := c.table.Reconcile(&c.w, nil, claims, false); send != nil && send.Len() > 0 || len(rest) != 2 {
 			t.Errorf("before the origin is known to have nothing: sent %v, %v left", send, rest)
 		}
 		if missing := w.feed.Missing(endpoints, []string{"a", "b"}); !slices.Equal(missing, []string{"a", "b"}) {

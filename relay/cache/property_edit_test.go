@@ -132,7 +132,7 @@ func (m *machine) reconnect(t *rapid.T) {
 			c.held[n] = r2 // a client cannot distinguish them
 		}
 	}
-	c.force, c.at, c.claims = m.table.Reconcile(&c.w, nil, claims)
+	c.force, c.at, c.claims = m.table.Reconcile(&c.w, nil, claims, false)
 	for _, rest := range c.claims {
 		if !m.unknownTo(&c.sub, rest.Name) {
 			t.Fatalf("%q is known, but its claim was not judged", rest.Name)

@@ -75,7 +75,7 @@ func TestConcurrency(t *testing.T) {
 				if h.Gen > 0 && h.Subscription != 0 && !c.table.Reaches(h.Gen) {
 					t.Errorf("the head %d is beyond the table", h.Gen)
 				}
-				c.table.Reconcile(&c.w, nil, []resource.Held{{Name: name(), Version: "x"}})
+				c.table.Reconcile(&c.w, nil, []resource.Held{{Name: name(), Version: "x"}}, false)
 				c.table.Gone(&c.w, nil, []resource.Held{{Name: name(), Version: "x"}})
 			}
 			c.table.Leave(&c.w)

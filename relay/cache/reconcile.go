@@ -13,8 +13,9 @@ import (
 // position from which the client then follows, which is before all notes; and the claims about
 // names of which nothing is known yet, in canonical form. There may be very many names, so it is
 // done in steps: concurrent changes are after that position, so the client gets them in any case. v,
-// which may be nil, is the view that the client should see.
-func (t *Table) Reconcile(w *Watcher, v *View, claims []resource.Held) (send *Names, at Position, rest []resource.Held) {
+// which may be nil, is the view that the client should see. With open, what it claims and does not exist
+// is left for [Table.Gone].
+func (t *Table) Reconcile(w *Watcher, v *View, claims []resource.Held, open bool) (send *Names, at Position, rest []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
 	if s == nil {
@@ -23,7 +24,7 @@ func (t *Table) Reconcile(w *Watcher, v *View, claims []resource.Held) (send *Na
 	}
 	gen := v.reaches(s.gen)
 	at = Position{Gen: gen, Removed: gen}
-	r := reconciling{table: &t.core, sub: s, view: v, names: []string{}, kept: children{table: &t.core}}
+	r := reconciling{table: &t.core, sub: s, view: v, open: open, names: []string{}, kept: children{table: &t.core}}
 	r.whole = r.count()
 	t.mu.RUnlock()
 	i := 0
@@ -84,6 +85,7 @@ type reconciling struct {
 	table *core
 	sub   *Subscription
 	view  *View // nil for none
+	open  bool  // claims to what does not exist are left
 	// whole says that expected is all that a client of sub should have; matched is what it claims.
 	whole             bool
 	matched, expected table.Sum
@@ -146,7 +148,7 @@ func (r *reconciling) claim(c resource.Held) {
 		r.rest = append(r.rest, c)
 		return
 	case there && e.Res.Version == c.Version:
-	case !there && !r.view.replaces(c.Name) && (t.doubtsName(s, c.Name) || r.kept.mayHave(c.Name)):
+	case !there && !r.view.replaces(c.Name) && (r.open || t.doubtsName(s, c.Name) || r.kept.mayHave(c.Name)):
 		r.rest = append(r.rest, c) // it may be newer than what is known
 	case e != nil:
 		r.names = append(r.names, e.Name) // else the claim would stay, with its version

@@ -18,7 +18,7 @@ func claims(pairs ...string) (out []resource.Held) {
 
 func (c *client) reconcile(t *testing.T, held []resource.Held) (sent []string, rest []resource.Held) {
 	t.Helper()
-	send, at, rest := c.table.Reconcile(&c.w, nil, held)
+	send, at, rest := c.table.Reconcile(&c.w, nil, held, false)
 	c.at = at
 	return said(c.ask(t, Query{Force: send})), rest
 }
@@ -64,7 +64,7 @@ func TestReconnectBeforeTheOrigin(t *testing.T) {
 	if gone, open, silent := named.table.Gone(&named.w, nil, namedRest); gone != nil || len(open) > 0 || len(silent) != len(namedRest) { // C11: silence is no deletion
 		t.Fatalf("gone %v, still open: %v", gone, open)
 	}
-	if send, at, rest := c.table.Reconcile(&Watcher{}, nil, claims("a", "1")); send != nil || at != Start || len(rest) != 1 {
+	if send, at, rest := c.table.Reconcile(&Watcher{}, nil, claims("a", "1"), false); send != nil || at != Start || len(rest) != 1 {
 		t.Fatalf("%v, %v, %v without a subscription", send, at, rest)
 	}
 }
@@ -111,7 +111,7 @@ func TestReconcileEither(t *testing.T) {
 		for _, n := range rapid.SliceOf(rapid.SampledFrom(names)).Draw(t, "claimed") {
 			claimed = append(claimed, resource.Held{Name: n, Version: rapid.SampledFrom([]string{"1", "1", "1", "2"}).Draw(t, "version")})
 		}
-		send, at, rest := c.table.Reconcile(&c.w, nil, claimed)
+		send, at, rest := c.table.Reconcile(&c.w, nil, claimed, false)
 		for range 2 { // the second time with what the first one has left
 			if quick, quickAt, ok := c.table.Returned(&c.w, resource.ListHeld(claimed...)); ok &&
 				(quickAt != at || len(rest) > 0 || !slices.Equal(quick.list(), send.list())) {
@@ -119,7 +119,7 @@ func TestReconcileEither(t *testing.T) {
 			}
 		}
 		// A claim of a name that nobody knows keeps it from being found by the sum.
-		slow, slowAt, slowRest := c.table.Reconcile(&c.w, nil, append(claims("nobody", "1"), claimed...))
+		slow, slowAt, slowRest := c.table.Reconcile(&c.w, nil, append(claims("nobody", "1"), claimed...), false)
 		slow = slow.Without([]string{"nobody"})
 		slowRest = slices.DeleteFunc(slowRest, func(h resource.Held) bool { return h.Name == "nobody" })
 		sort := func(n *Names) []string { return slices.Sorted(slices.Values(n.list())) }

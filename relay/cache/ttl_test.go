@@ -191,7 +191,7 @@ func TestHeartbeatsAfterReconnect(t *testing.T) {
 		w.apply(endpoints, living("a", "x", 30), living("b", "x", 30))
 		pass(seconds(10))
 		back := w.client(endpoints, false, "a", "b")
-		send, at, rest := back.table.Reconcile(&back.w, nil, []resource.Held{{Name: "a", Version: living("a", "x", 1).Version}, {Name: "b", Version: "old"}})
+		send, at, rest := back.table.Reconcile(&back.w, nil, []resource.Held{{Name: "a", Version: living("a", "x", 1).Version}, {Name: "b", Version: "old"}}, false)
 		back.at = at
 		got := back.ask(t, Query{Reader: TTLClient, Force: send})
 		expect(t, got, "b")
