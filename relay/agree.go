@@ -41,7 +41,12 @@ type told struct {
 	Terms map[string]string `json:"terms"`
 	// Clock is what its clock says, in ms of Unix time.
 	Clock int64 `json:"clock,omitempty"`
+
+	arrived time.Time // by the monotonic clock of this node
 }
+
+// Arrived implements [ops.Arriving].
+func (t *told) Arrived(at time.Time) { t.arrived = at }
 
 // agreement is how far the nodes of the tier have in common what they must.
 type agreement struct {
@@ -108,7 +113,7 @@ func (n *Node) answerTerms() {
 		if err != nil || len(salt) < terms.LeastSalt {
 			return nil, status.Errorf(codes.InvalidArgument, "%s: expected %d bytes or more in hexadecimal", paramSalt, terms.LeastSalt)
 		}
-		return told{n.name, terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt), n.clock.Now().UnixMilli()}, nil
+		return told{Node: n.name, Terms: terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt), Clock: n.clock.Now().UnixMilli()}, nil
 	}, paramSalt)
 }
 
@@ -144,9 +149,9 @@ func (n *Node) watchAgreement(ctx context.Context) {
 func (n *Node) askAllTerms(ctx context.Context) (answers []told, ahead map[string]time.Duration) {
 	salt := make([]byte, terms.LeastSalt)
 	_, _ = rand.Read(salt) // never fails
-	before := n.clock.Now()
+	asked, before := time.Now(), n.clock.Now()
 	answers, _ = ops.AskAll[told](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
-	return answers, offsetsOf(answers, before, n.clock.Now())
+	return answers, offsetsOf(answers, before, asked)
 }
 
 // compareTerms asks all nodes, and says what has changed.

@@ -138,13 +138,13 @@ func (n *Node) clockSet(ctx context.Context, by time.Duration, since time.Time) 
 	return n.clocks.set(by, since, offsets)
 }
 
-// offsetsOf returns by how much the clocks of nodes are ahead that have answered between two times
-// of this node's.
-func offsetsOf(answers []told, before, after time.Time) map[string]time.Duration {
+// offsetsOf returns by how much the clocks of nodes are ahead that have answered. They were asked at a
+// time, which was before by this node's clock. Others may answer seconds later, or not at all.
+func offsetsOf(answers []told, before, asked time.Time) map[string]time.Duration {
 	offsets := make(map[string]time.Duration)
 	for _, one := range answers {
 		if one.Clock != 0 { // older versions say nothing
-			offsets[one.Node] = ops.Offset(time.UnixMilli(one.Clock), before.Truncate(time.Millisecond), after)
+			offsets[one.Node] = ops.Offset(time.UnixMilli(one.Clock), before.Truncate(time.Millisecond), before.Add(one.arrived.Sub(asked)))
 		}
 	}
 	return offsets

@@ -45,3 +45,23 @@ func TestClockSet(t *testing.T) {
 		}
 	}
 }
+
+// TestOffsetsBesideASilentNode: how far another clock is ahead is as exact as that node is fast, however
+// long this node waits for a third one that does not answer.
+func TestOffsetsBesideASilentNode(t *testing.T) {
+	const ahead, waited = 10 * time.Minute, 3 * time.Second
+	asked := time.Now()
+	before := asked.Add(ahead)
+	answer := func(node string, clock, after time.Duration) told {
+		one := told{Node: node, Clock: asked.Add(clock).UnixMilli()}
+		one.Arrived(asked.Add(after))
+		return one
+	}
+	got := offsetsOf([]told{
+		answer("fast", ahead-waited, time.Millisecond), answer("slow", ahead+waited/2, waited), {Node: "old"},
+		answer("right", ahead+time.Millisecond, 2*time.Millisecond),
+	}, before, asked)
+	if len(got) != 3 || (got["fast"]+waited).Abs() > 2*time.Millisecond || got["slow"] != 0 || got["right"] != 0 {
+		t.Errorf("the clocks are ahead by %v", got)
+	}
+}

@@ -76,6 +76,12 @@ func (t *Nodes) Others() (members, strays []shard.Member) {
 	return slices.DeleteFunc(members, func(m shard.Member) bool { return m.Name == self }), strays
 }
 
+// Arriving is an answer that depends on when it has arrived.
+type Arriving interface {
+	// Arrived is called with that time.
+	Arrived(at time.Time)
+}
+
 // AskAll asks the nodes for which wanted says so, all if it is nil, at the same time,
 // and gives those answers that came, in the order of the nodes. It takes as long as
 // a node may take to answer, at most.
@@ -99,6 +105,9 @@ func AskAll[T any](ctx context.Context, t *Nodes, path string, v url.Values, wan
 			var answer []byte
 			if answer, r.err = t.Ask(ctx, m, path+"?"+v.Encode()); r.err == nil {
 				r.err = json.Unmarshal(answer, &r.answer)
+				if a, ok := any(&r.answer).(Arriving); ok {
+					a.Arrived(time.Now())
+				}
 			}
 		})
 	}
