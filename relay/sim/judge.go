@@ -163,11 +163,11 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		j.counts.Messages++
 		found := append(j.sentBack(c, e), j.unguarded(c, e)...)
 		j.orphaned(c, e)
-		j.holders.note(c, e)
+		j.holders.note(c, e, j.late(e.Node))
 		c.take(e)
 		return found
 	}
-	j.holders.note(c, e)
+	j.holders.note(c, e, j.late(e.Node))
 	return nil
 }
 

@@ -35,8 +35,9 @@ func (h *holders) holds(node string, id resourceID) bool {
 	return h.nodes[node][id] && time.Since(h.wanted[want{node, id.key, id.typeURL}]) < lingers
 }
 
-// note takes an event in: what a node sends it has, and what it removes it has not.
-func (h *holders) note(c *view, e *record.Event) {
+// note takes an event in: what a node sends it has, and what it removes it has not. If it may have been
+// sent long ago, it is late, and the node need not have it any more.
+func (h *holders) note(c *view, e *record.Event, late bool) {
 	switch {
 	case e.Kind == record.NodeDown && e.Why != cutOffWhy:
 		delete(h.nodes, e.Node)
@@ -51,6 +52,9 @@ func (h *holders) note(c *view, e *record.Event) {
 			delete(h.nodes[c.stream.node], resourceID{c.client.Key, e.Type, name})
 		}
 		for _, r := range e.Resources {
+			if late {
+				break
+			}
 			h.has(c.stream.node, resourceID{c.client.Key, e.Type, r.Name})
 		}
 	}
@@ -93,7 +97,9 @@ func (h *holders) hadClients(key, typeURL string, before time.Time) bool {
 // that names it.
 func (j *judge) lookAtHolders() {
 	for _, c := range j.clients {
-		if j.serves(c.stream) { // its client may notice later that it does not
+		// Its client may notice later that it does not, and it may end the stream of a client that it
+		// cannot reach.
+		if j.serves(c.stream) && j.world.network.fine(c.stream.node, clientsHost) {
 			for typeURL := range c.client.Wants {
 				j.holders.wants(want{c.stream.node, c.client.Key, typeURL})
 			}
@@ -174,10 +180,16 @@ func (j *judge) unguarded(c *view, e *record.Event) []check.Contradiction {
 
 // goneBefore reports whether what a client just lost had gone before the control plane became
 // empty: it was not there any more, or the client gets a newer state than it had, from between,
-// in which the control plane had removed it, and sent that, but not yet added it again.
+// in which the control plane had removed it, and sent that, but not yet added it again. It may have
+// removed it several times by then.
 func (j *judge) goneBefore(c *view, id resourceID, empty time.Duration) bool {
-	h, at := j.histories[id], c.past[id]
-	return h.since[at] < empty && (h.served[at] || at == len(h.serials)-1)
+	h := j.histories[id]
+	for at := c.past[id]; at < len(h.serials) && h.since[at] < empty; at++ {
+		if h.serials[at] == absent && (h.served[at] || at == len(h.serials)-1) {
+			return true
+		}
+	}
+	return false
 }
 
 // heldBy is a node, or the store, that has a resource, and that all nodes can reach which may

@@ -67,8 +67,21 @@ func TestJudgeGuard(t *testing.T) {
 				j.observe(&e)
 				j.look()
 			}},
+		"the network of its clients stalled for long": {before: append(start("n0"), empty),
+			wrong: func(j *judge) {
+				j.world.trouble(1, both("n0", clientsHost, xdstest.Way{Stalled: true})...)
+				for range 2 {
+					time.Sleep(lingers) //nolint:forbidigo // virtual time
+					j.look()
+				}
+				j.world.heal(1)
+				e := got("x", 1, "a") // from before
+				e.Node = "n0"
+				j.observe(&e)
+			}},
 		"it was gone before":                 {before: append(start("n0"), empty, has(1, "b"))},
 		"it was gone for a while before":     {before: slices.Concat(start("n0"), gone, []record.Event{sent}, emptied)},
+		"it was gone twice before":           {before: slices.Concat(start("n0"), gone, []record.Event{has(2, "a"), empty, sent, has(absent, "b")})},
 		"a removal before it was never sent": {before: slices.Concat(start("n0"), gone, emptied), found: true},
 	} {
 		t.Run(name, func(t *testing.T) {
