@@ -47,11 +47,11 @@ type SubscriptionState struct {
 	resent notes.Resent // see Basis
 }
 
-// WildcardState is what a subscription knows of the wildcard.
+// WildcardState is what is known of the wildcard of a subscription, or of a table.
 type WildcardState uint8
 
 const (
-	// NoWildcard: it does not ask for it.
+	// NoWildcard: it does not ask for it, or no client of the table does.
 	NoWildcard WildcardState = iota
 	// WildcardAwaited: the control plane has not answered for it.
 	WildcardAwaited
@@ -100,7 +100,7 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 		return SubscriptionState{}
 	}
 	h := SubscriptionState{
-		Subscription: s.id, Sole: s.count == 1, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: t.core.wildcardState(s),
+		Subscription: s.id, Sole: s.count == 1, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: t.core.wildcardState(s.key.wildcard),
 		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.core.store.Deadline(), Held: t.core.held(s) || t.group.cache.asleep(),
 	}
 	for i := range t.core.streams {
@@ -126,9 +126,10 @@ func (t *Table) State(w *Watcher) SubscriptionState {
 	return h
 }
 
-func (t *core) wildcardState(s *Subscription) WildcardState {
+// wildcardState is the state of the wildcard, if it is asked for.
+func (t *core) wildcardState(asked bool) WildcardState {
 	switch {
-	case !s.key.wildcard:
+	case !asked:
 		return NoWildcard
 	case t.demand.WildcardAnswered():
 		return WildcardKnown

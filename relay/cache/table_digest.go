@@ -23,13 +23,11 @@ type TableDigest struct {
 	Version string
 	// Resources is the number of resources.
 	Resources int
-	// Wildcard says that there is interest in the wildcard, so that two nodes that are equally far
-	// have the same content.
-	Wildcard bool
+	// Wildcard is what is known of the wildcard, if clients ask for it: then two nodes that are equally
+	// far have the same content.
+	Wildcard WildcardState
 	// Standing is how the content compares with the tier head; see [Group.ObserveHead].
 	Standing tierhead.Standing
-	// Complete says that the control plane has answered for the wildcard, and clients ask for that.
-	Complete bool
 	// Confirmed says that a control plane that this node asks itself has answered for all
 	// interests, on the present streams.
 	Confirmed bool
@@ -54,7 +52,7 @@ func (t *Table) Digest() TableDigest {
 func (t *core) tableDigest() TableDigest {
 	return TableDigest{
 		Type: t.Type, Generation: t.store.Gen(), Digest: t.store.All(), Errored: t.errored.Digest(), Version: t.wildVersion(),
-		Resources: t.store.Live(), Wildcard: t.demand.Wildcard().Demanded(), Complete: t.demand.WildcardAnswered(), Standing: t.tierHead.Standing(),
+		Resources: t.store.Live(), Wildcard: t.wildcardState(t.demand.Wildcard().Demanded()), Standing: t.tierHead.Standing(),
 		Confirmed: t.confirmed(), Known: t.given(), Updates: t.fed.Updates, Traced: t.traced(),
 	}
 }

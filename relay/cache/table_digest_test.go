@@ -122,7 +122,7 @@ func TestTableDigest(t *testing.T) {
 				t.Error("equal content, other digests")
 			}
 			e := one.group.Table(clusters).Digest()
-			if !e.Wildcard || e.Resources != 3 || e.Type != clusters || e.Updates != 2 || e.Generation < 3 || e.Version == "" {
+			if e.Wildcard == NoWildcard || e.Resources != 3 || e.Type != clusters || e.Updates != 2 || e.Generation < 3 || e.Version == "" {
 				t.Errorf("%+v", e)
 			}
 		})

@@ -77,7 +77,7 @@ func (a *advanced) due(editions []cache.TableDigest, known map[string]Head, node
 		// Without the wildcard, nodes have what their own clients ask for: other content is newer
 		// only if it replaced the head's.
 		before, ok := a.before[url]
-		if e.Standing == tierhead.Ahead || ok && e.Complete && last.same(before) {
+		if e.Standing == tierhead.Ahead || ok && e.Wildcard == cache.WildcardKnown && last.same(before) {
 			heads[url] = Head{Epoch: a.epoch, Generation: last.Generation + 1, Digest: e.Digest, Version: e.Version, Owner: node, At: now, Trace: e.Traced.Parent()}
 		}
 	}

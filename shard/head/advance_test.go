@@ -99,9 +99,9 @@ func TestAdvanceBesideTheOwner(t *testing.T) {
 // TestAdvanceDue: what a node may write of a key that it does not own.
 func TestAdvanceDue(t *testing.T) {
 	digest := func(n byte) resource.Digest { return resource.Digest{n} }
-	const ahead, behind = tierhead.Ahead, tierhead.Behind
-	is := func(n byte, standing tierhead.Standing, complete, confirmed bool) cache.TableDigest {
-		return cache.TableDigest{Type: clusters, Digest: digest(n), Standing: standing, Complete: complete, Confirmed: confirmed}
+	const ahead, behind, none, known = tierhead.Ahead, tierhead.Behind, cache.NoWildcard, cache.WildcardKnown
+	is := func(n byte, standing tierhead.Standing, wildcard cache.WildcardState, confirmed bool) cache.TableDigest {
+		return cache.TableDigest{Type: clusters, Digest: digest(n), Standing: standing, Wildcard: wildcard, Confirmed: confirmed}
 	}
 	at := func(epoch, generation uint64, n byte) map[string]Head {
 		return map[string]Head{clusters.URL: {Epoch: epoch, Generation: generation, Digest: digest(n)}}
@@ -115,17 +115,17 @@ func TestAdvanceDue(t *testing.T) {
 		before, known map[string]Head
 		want          uint64 // the generation; 0 for none
 	}{
-		"what replaced the head's content":             {is(2, ahead, true, true), nil, at(7, 3, 1), 4},
-		"without the wildcard":                         {is(2, ahead, false, true), nil, at(7, 3, 1), 4},
-		"asked for after the head was known":           {is(2, behind, true, true), at(7, 3, 1), at(7, 3, 1), 4},
-		"the same without the wildcard":                {is(2, behind, false, true), at(7, 3, 1), at(7, 3, 1), 0},
-		"a head that came later":                       {is(2, behind, true, true), at(7, 3, 1), at(7, 4, 3), 0},
-		"unconfirmed":                                  {is(2, ahead, true, false), nil, at(7, 3, 1), 0},
-		"the head's own content":                       {is(1, ahead, true, true), nil, at(7, 3, 1), 0},
-		"no head":                                      {is(2, ahead, true, true), nil, nil, 0},
-		"another node has claimed the key":             {is(2, ahead, true, true), nil, higher, 0},
-		"a head from before the last claim of the key": {is(2, ahead, true, true), nil, lower, 0},
-		"the last generation":                          {is(2, ahead, true, true), nil, at(7, maxNumber-1, 1), 0},
+		"what replaced the head's content":             {is(2, ahead, known, true), nil, at(7, 3, 1), 4},
+		"without the wildcard":                         {is(2, ahead, none, true), nil, at(7, 3, 1), 4},
+		"asked for after the head was known":           {is(2, behind, known, true), at(7, 3, 1), at(7, 3, 1), 4},
+		"the same without the wildcard":                {is(2, behind, none, true), at(7, 3, 1), at(7, 3, 1), 0},
+		"a head that came later":                       {is(2, behind, known, true), at(7, 3, 1), at(7, 4, 3), 0},
+		"unconfirmed":                                  {is(2, ahead, known, false), nil, at(7, 3, 1), 0},
+		"the head's own content":                       {is(1, ahead, known, true), nil, at(7, 3, 1), 0},
+		"no head":                                      {is(2, ahead, known, true), nil, nil, 0},
+		"another node has claimed the key":             {is(2, ahead, known, true), nil, higher, 0},
+		"a head from before the last claim of the key": {is(2, ahead, known, true), nil, lower, 0},
+		"the last generation":                          {is(2, ahead, known, true), nil, at(7, maxNumber-1, 1), 0},
 	} {
 		a := advanced{epoch: 7, before: of.before}
 		h := a.due([]cache.TableDigest{of.table}, of.known, "node", time.Now())[clusters.URL]

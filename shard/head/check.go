@@ -68,7 +68,7 @@ func (h *Heads) compare(key string, k keyState) (wrong []string) {
 			complain(e, "this node owns it, and there is no head")
 		case o != nil && !head.holds(e):
 			complain(e, "this node owns it and holds %s, the head of node %s is %s", e.Digest.Hex(), head.Owner, head.Digest.Hex())
-		case o == nil && ok && e.Wildcard && e.Standing.Behind() && time.Since(head.At) > h.cfg.Wait:
+		case o == nil && ok && e.Wildcard != cache.NoWildcard && e.Standing.Behind() && time.Since(head.At) > h.cfg.Wait:
 			complain(e, "this node holds %s, the head of node %s is %s since %s", e.Digest.Hex(), head.Owner, head.Digest.Hex(), head.At.Format(time.RFC3339))
 		}
 	}

@@ -158,7 +158,7 @@ func (o *owned) save(ctx context.Context) (failed error) {
 
 // markOf identifies the content of a record, and how it is written.
 func (k *Keeper) markOf(e cache.TableDigest) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %x %t %q %q", sealedVersion, e.Digest, e.Complete, e.Version, k.cfg.Keys.current()))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %x %t %q %q", sealedVersion, e.Digest, e.Wildcard == cache.WildcardKnown, e.Version, k.cfg.Keys.current()))
 	if e.Errored != (resource.Digest{}) {
 		sum = sha256.Sum256(append(sum[:], e.Errored[:]...))
 	}
