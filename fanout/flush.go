@@ -46,10 +46,10 @@ func (ts *typeState) referredToBy(o *typeState) bool {
 	}
 }
 
-// isOnlyFor reports whether resources of this type are of use only to resources of o, or may be:
-// endpoints to clusters, and routes to listeners.
+// isOnlyFor reports whether resources of this type may be of use to nothing but resources of o, which
+// comes before it in the order E1: endpoints to clusters, and routes to listeners.
 func (ts *typeState) isOnlyFor(o *typeState) bool {
-	return ts.referredToBy(o) || o.table.Type.EndpointType == ts.table.Type.URL
+	return !ts.supplies() && ts.referredToBy(o) || o.table.Type.EndpointType == ts.table.Type.URL
 }
 
 // Flush sends the client the changes that may be sent now. It never waits for the stream, because

@@ -20,8 +20,8 @@ const (
 )
 
 // keepsLocked reports whether removals of ts must wait: for types that may still refer to the
-// removed resources (E2, E8), for claims that do so (K16), and, if ts is a supplier, for the rest of the difference that is due
-// to a reconnected client (E5).
+// removed resources (E2, E8), for claims to resources that do (K12), and, if ts is a supplier, for the
+// rest of the difference that is due to a reconnected client (E5).
 func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
 	// In this order: a type that is answered during the first check is then behind in the later
 	// ones.
@@ -31,7 +31,7 @@ func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
 
 // openLocked reports whether a client that has returned claims to have resources of a type of the kind
 // that the table does not have, and that are still to be judged: if it keeps them, it keeps what they
-// refer to. It waits for as long as the table counts as behind, or for [resumeLimit].
+// refer to. That is so for as long as the table counts as behind, or for [resumeLimit].
 func (s *stream) openLocked(kind func(*typeState) bool, now time.Time) bool {
 	if s.back == nil {
 		return false
