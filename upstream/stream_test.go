@@ -77,12 +77,15 @@ func TestWildcardForms(t *testing.T) {
 					legacy = "[*]"
 				}
 				expect(t, st, cds, legacy+" node")
+				n := st.Respond(t, cds, "1")
+				since := either(delta, "", " version=1 nonce="+n)
+				expect(t, st, cds, either(delta, "[] nonce="+n, legacy+since))
 				c.want(cds, "a")
-				expect(t, st, cds, either(delta && star, "[a]", "[* a]")) // never [a] alone while the form is legacy
+				expect(t, st, cds, either(delta && star, "[a]", "[* a]")+since) // never [a] alone while the form is legacy
 				c.drop(cds, "*")
-				expect(t, st, cds, either(delta, "[] -[*]", "[a]"))
+				expect(t, st, cds, either(delta, "[] -[*]", "[a]")+since)
 				c.drop(cds, "a")
-				expect(t, st, cds, either(delta, "[] -[a]", "[]"))
+				expect(t, st, cds, either(delta, "[] -[a]", "[]")+since)
 				c.want(cds, "*")
 				st.WaitClosed(t) // a response that crosses it would be ambiguous; on SotW, K13: this server might see no change in it
 				st = o.NextStream(t)
@@ -129,6 +132,43 @@ func TestLegacyWildcardIsLeft(t *testing.T) {
 		expect(t, st, cds, either(delta, "[a]", "[a] node"))
 		st.Quiet(t, quiet)
 	})
+}
+
+// TestNamesBesideTheFirstResponse: on SotW a server ignores what crosses its first response (B8), so a
+// list that named the wildcard may not have replaced the one without names. Clients that want nothing
+// more, or names alone, before a reply has named it are served on a new stream (C7).
+func TestNamesBesideTheFirstResponse(t *testing.T) {
+	for name, then := range map[string]struct {
+		drop    []string
+		request string
+	}{
+		"nothing":  {[]string{"*", "a"}, ""},
+		"a name":   {[]string{"*"}, "[a] node"},
+		"the rest": {[]string{"a"}, "[*]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := memory.NewOrigin(t)
+			c := newRigOf(t, must(NewControlPlane(fast(false, o.Addr()))), -1).join("k").want(cds, "*")
+			st := o.NextStream(t)
+			expect(t, st, cds, "[] node")
+			c.want(cds, "a")
+			expect(t, st, cds, "[* a]")
+			c.drop(cds, then.drop...)
+			if then.request == "[*]" {
+				expect(t, st, cds, then.request)
+				n := st.Respond(t, cds, "1", cluster("a", 1))
+				expect(t, st, cds, "[*] version=1 nonce="+n)
+				c.drop(cds, "*")
+				expect(t, st, cds, "[] version=1 nonce="+n)
+				return
+			}
+			st.WaitClosed(t)
+			if then.request != "" {
+				st = o.NextStream(t)
+				expect(t, st, cds, then.request)
+			}
+		})
+	}
 }
 
 // TestNonces: C2: every SotW request of the type has the newest nonce, also after an empty set; C6:

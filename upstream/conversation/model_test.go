@@ -10,6 +10,7 @@ type flags struct {
 	wild         bool // the wildcard is subscribed
 	named        bool // SotW: a request had names. Delta: the wildcard was named
 	unsubscribed bool // delta: a request has unsubscribed from something
+	ambiguous    bool // SotW: one without names was sent before that, and the server may have read only that
 	responses    bool // one was received
 	owed         bool // the reply to it is owed
 	rejected     bool // the newest response was rejected
@@ -71,19 +72,21 @@ func (f *flags) apply(e Event) {
 		f.reports, f.rejects = !f.deferred, f.deferred
 		f.owed, f.rejected, f.reported, f.deferred = f.deferred, f.deferred, !f.deferred, false
 	case Replied:
-		f.owed = false
+		f.owed, f.ambiguous = false, false
 	}
 }
 
 func (f *flags) askSotW(e Event) {
 	wild, names := e >= AskImplicit, e == AskNames || e == AskWildcard
 	switch {
-	case f.wild && !f.named && e == AskNothing, f.sent && wild && !f.wild, e == AskWildcardAgain:
+	case f.wild && !f.named && e == AskNothing, f.sent && wild && !f.wild, e == AskWildcardAgain,
+		f.ambiguous && !wild, f.wild && !f.named && !f.responses && e == AskNames:
 		f.renews = true
 		return
 	case !f.sent && e == AskNothing:
 		return
 	}
+	f.ambiguous = f.ambiguous || f.wild && !f.named && !f.responses && names
 	f.sent, f.wild, f.named = true, wild, f.named || names
 	f.lists = wild && f.named
 }
@@ -126,6 +129,8 @@ func (f *flags) expected() (State, Effect) {
 		scope = New
 	case f.wild && !f.named:
 		scope = Implicit
+	case f.ambiguous:
+		scope = Ambiguous
 	case f.wild:
 		scope = Wildcard
 	case f.Variant == Delta && f.unsubscribed:

@@ -18,6 +18,10 @@ const (
 	Implicit
 	// Wildcard: the wildcard by its name, and maybe names.
 	Wildcard
+	// Ambiguous: the same, after a request without names and before the reply to a response (SotW). The
+	// server ignores requests that cross its first response (B8), and then a list without names still
+	// means the wildcard.
+	Ambiguous
 	// Names: names, or nothing any more.
 	Names
 	// Reduced: the same, after something was unsubscribed (delta). A response that crosses a request
@@ -100,7 +104,7 @@ const (
 
 const (
 	variants = 2
-	scopes   = 5
+	scopes   = 6
 	replies  = 7
 	framings = 2
 	states   = scopes * replies * framings
@@ -110,14 +114,14 @@ const (
 func (s State) index() int { return (int(s.Scope)*replies+int(s.Reply))*framings + int(s.Frames) }
 
 // HasWildcard reports whether the wildcard is subscribed.
-func (s State) HasWildcard() bool { return s.Scope == Implicit || s.Scope == Wildcard }
+func (s State) HasWildcard() bool { return s.Scope >= Implicit && s.Scope <= Ambiguous }
 
 // OwesReply reports whether a reply is to be sent before any other request, and what it is is known.
 func (s State) OwesReply() bool { return s.Reply >= AckOwed }
 
 var (
 	variantNames = [variants]string{"SotW", "Delta"}
-	scopeNames   = [scopes]string{"New", "Implicit", "Wildcard", "Names", "Reduced"}
+	scopeNames   = [scopes]string{"New", "Implicit", "Wildcard", "Ambiguous", "Names", "Reduced"}
 	replyNames   = [replies]string{"None", "Acked", "Nacked", "Reported", "Deferred", "AckOwed", "NackOwed"}
 	eventNames   = [events]string{
 		"AskNothing", "AskNames", "AskImplicit", "AskWildcard", "AskWildcardAgain", "Unsubscribed",

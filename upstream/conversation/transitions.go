@@ -53,7 +53,9 @@ var (
 	sotw    = only(SotW)
 	delta   = only(Delta)
 	replied = only(None, Acked, Nacked, Reported) // C3: no request overtakes a reply
-	begun   = only(Implicit, Wildcard, Names, Reduced)
+	read    = only(Acked, Nacked, Reported)       // the server has read a request with the nonce of a response
+	begun   = only(Implicit, Wildcard, Ambiguous, Names, Reduced)
+	settled = only(Implicit, Wildcard, Names, Reduced)
 	named   = only(Names, Reduced)
 )
 
@@ -70,9 +72,16 @@ var rows = []row{
 	// C7). A server that has nothing new for a wildcard may stay silent. Then the relay cannot see
 	// whether it has been answered (K13, B24).
 	{on: AskNothing, variant: sotw, scope: only(Implicit), reply: replied, to: keep, effect: Renew},
-	{on: AskNames, variant: sotw, scope: only(Implicit), reply: replied, to: scope(Names)},
+	{on: AskNames, variant: sotw, scope: only(Implicit), reply: read, to: scope(Names)},
+	{on: AskNames, variant: sotw, scope: only(Implicit), reply: only(None), to: keep, effect: Renew},
 	{on: AskImplicit, variant: sotw, scope: only(Implicit), reply: replied, to: keep},
-	{on: AskWildcard, variant: sotw, scope: only(Implicit, Wildcard), reply: replied, to: scope(Wildcard), effect: Name},
+	{on: AskWildcard, variant: sotw, scope: only(Implicit), reply: read, to: scope(Wildcard), effect: Name},
+	{on: AskWildcard, variant: sotw, scope: only(Implicit), reply: only(None), to: scope(Ambiguous), effect: Name},
+	{on: AskWildcard, variant: sotw, scope: only(Wildcard), reply: replied, to: keep, effect: Name},
+	{on: AskNothing, variant: sotw, scope: only(Ambiguous), reply: only(None), to: keep, effect: Renew},
+	{on: AskNames, variant: sotw, scope: only(Ambiguous), reply: only(None), to: keep, effect: Renew},
+	{on: AskImplicit, variant: sotw, scope: only(Ambiguous), reply: only(None), to: keep, effect: Name},
+	{on: AskWildcard, variant: sotw, scope: only(Ambiguous), reply: only(None), to: keep, effect: Name},
 	{on: AskWildcardAgain, variant: sotw, scope: begun, reply: replied, to: keep, effect: Renew},
 	{on: AskNothing, variant: sotw, scope: only(Wildcard, Names), reply: replied, to: scope(Names)},
 	{on: AskNames, variant: sotw, scope: only(Wildcard, Names), reply: replied, to: scope(Names)},
@@ -111,8 +120,10 @@ var rows = []row{
 	{on: Passed, scope: begun, reply: only(Deferred), to: State{same, AckOwed, same}, effect: Accept},
 	{on: Failed, scope: begun, reply: only(Deferred), to: State{same, NackOwed, same}, effect: Reject},
 	{on: Failed, scope: begun, reply: only(Acked), to: State{same, Reported, same}, effect: Report},
-	{on: Replied, scope: begun, reply: only(AckOwed), to: State{same, Acked, same}},
-	{on: Replied, scope: begun, reply: only(NackOwed), to: State{same, Nacked, same}},
+	{on: Replied, variant: sotw, scope: only(Ambiguous), reply: only(AckOwed), to: State{Wildcard, Acked, same}},
+	{on: Replied, variant: sotw, scope: only(Ambiguous), reply: only(NackOwed), to: State{Wildcard, Nacked, same}},
+	{on: Replied, scope: settled, reply: only(AckOwed), to: State{same, Acked, same}},
+	{on: Replied, scope: settled, reply: only(NackOwed), to: State{same, Nacked, same}},
 }
 
 var keep = State{same, same, same}

@@ -47,6 +47,8 @@ func TestReachableStates(t *testing.T) {
 				"a response to no request":                        s.Scope == New && (s.Reply != None || s.Frames != Complete),
 				"the stream has to know unsubscriptions on delta": v == SotW && s.Scope == Reduced,
 				"a part of an answer on SotW":                     v == SotW && s.Frames == Partial,
+				"no request is ignored on delta":                  v == Delta && s.Scope == Ambiguous,
+				"a reply has the names":                           s.Scope == Ambiguous && (s.Reply == Acked || s.Reply == Nacked),
 			} {
 				if wrong {
 					t.Errorf("%v: %v: %s", v, s, name)
@@ -94,6 +96,7 @@ var (
 		"nothing yet",
 		"the wildcard, by a request without names (D10)",
 		"the wildcard by its name, and maybe names",
+		"the same, after a request without names and before the reply to a response: the server may have ignored all but the first one (B8), so that no names would still mean the wildcard (SotW)",
 		"names, or nothing any more",
 		"the same, after something was unsubscribed (delta)",
 	}
