@@ -47,6 +47,7 @@ type peering struct {
 	errored map[*typeState]*cache.SharedErrors // the errors that it was sent
 	server  string                             // the server of the control plane that it was sent
 	cut     bool                               // it was sent that the control plane is unreachable
+	kept    map[*typeState]bool                // it was sent that removals are held back; see [cache.Table.KeepsChildren]
 }
 
 // peerPatience is how long the control plane may be unreachable until another node is asked to
@@ -79,7 +80,7 @@ func peeringOf(call transport.Call, c *cache.Cache) (*peering, error) {
 	if key == "" || len(key) > aggregation.MaxKeyLen {
 		return nil, status.Errorf(codes.InvalidArgument, "the metadata %s has %d bytes, expected an aggregation key of 1 to %d", resource.PeerKeyHeader, len(key), aggregation.MaxKeyLen)
 	}
-	p := &peering{node: first(resource.PeerNodeHeader), key: aggregation.Key(key), leg: -1, edits: make(map[*typeState]uint64), errored: make(map[*typeState]*cache.SharedErrors)}
+	p := &peering{node: first(resource.PeerNodeHeader), key: aggregation.Key(key), leg: -1, edits: make(map[*typeState]uint64), kept: make(map[*typeState]bool), errored: make(map[*typeState]*cache.SharedErrors)}
 	if rule := first(resource.PeerRuleHeader); len(rule) <= aggregation.MaxKeyLen {
 		p.rule = rule
 	}
@@ -148,6 +149,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *transport.
 	m.Errored = ts.table.Errored(&ts.watcher, shared)
 	ts.Mark(conversation.FirstAnswerDue, due || shared.More())
 	m.System, m.Kept = b.system, ts.table.KeepsChildren()
+	s.tier.kept[ts] = m.Kept
 	m.Versions = ts.table.VersionsSince(before.Gen, ts.Sent.Gen)
 	if server := s.group.Server(s.tier.leg); server != s.tier.server {
 		s.tier.server, m.Server = server, server
@@ -181,9 +183,12 @@ func (s *stream) outdatedLocked(ts *typeState, now time.Time) bool {
 }
 
 // oweLocked makes an answer due that the other node needs without a change: that the control plane
-// is reachable again.
+// is reachable again, or that nothing is held back any more.
 func (s *stream) oweLocked(ts *typeState) {
-	if s.tier != nil && s.tier.cut && !ts.Has(conversation.FirstAnswerDue) && !s.group.Cut(s.tier.leg) {
+	if s.tier == nil || ts.Has(conversation.FirstAnswerDue) {
+		return
+	}
+	if s.tier.cut && !s.group.Cut(s.tier.leg) || s.tier.kept[ts] && !ts.table.KeepsChildren() {
 		ts.Mark(conversation.FirstAnswerDue, true)
 	}
 }

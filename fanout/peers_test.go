@@ -78,7 +78,8 @@ func TestRemovalsForAnotherNodeComeLater(t *testing.T) {
 }
 
 // TestKeptForAnotherNode: K16: a node that holds clusters back says so with the absence of endpoints, so
-// that clients of another node keep what it never had; without a hold it does not.
+// that clients of another node keep what it never had; without a hold it does not. When the control plane has
+// the clusters again, and nothing new of the endpoints, it says that, too.
 func TestKeptForAnotherNode(t *testing.T) {
 	for _, holds := range []bool{false, true} {
 		virtual(t, func(t *testing.T) {
@@ -99,7 +100,18 @@ func TestKeptForAnotherNode(t *testing.T) {
 			if got := markOf(t, f).Kept; got != holds {
 				t.Errorf("clusters are held back: %t, and it says so: %t", holds, got)
 			}
+			if s.Ack(f); !holds {
+				s.Quiet(t, 2*time.Minute)
+				return
+			}
+			s.Quiet(t, time.Minute)
+			w.serve("", cds, cluster("x", 1), cluster("y", 1))
+			time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+			if f = s.RecvType(t, eds); markOf(t, f).Kept {
+				t.Error("the clusters are there again, and it says that they are held back")
+			}
 			s.Ack(f)
+			s.Quiet(t, 2*time.Minute)
 		})
 	}
 }

@@ -87,11 +87,15 @@ func (t *core) apply(by int, u Update, server string, began time.Time, woken map
 	if changed > 0 && before.Live > 0 && u.Mirror == nil {
 		stream.changed = began
 	}
+	wasKept := stream.keptByOwner
 	switch {
 	case u.Mirror != nil:
 		stream.mirroredAsOf, stream.keptByOwner = u.Mirror.AsOf, u.Mirror.Kept
 	case u.Kind == Answer:
 		stream.mirroredAsOf, stream.keptByOwner = time.Time{}, false
+	}
+	if wasKept && !stream.keptByOwner {
+		t.judgeOpen(woken)
 	}
 	t.overtaken(by, &u, began)
 	cause := CauseOrigin

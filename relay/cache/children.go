@@ -166,7 +166,8 @@ func (t *core) endpointNames(to map[string]struct{}) map[string]struct{} {
 	return to
 }
 
-// KeepsChildren reports whether removals of resources that refer to some of the table are held back.
+// KeepsChildren reports whether removals of resources that refer to some of the table are held back. If
+// they are, all subscriptions of the table are woken after a pause, or when they are removed.
 func (t *Table) KeepsChildren() bool {
 	if !t.group.cache.guards() {
 		return false
@@ -174,7 +175,11 @@ func (t *Table) KeepsChildren() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	kept := children{table: &t.core}
-	return kept.has("") || len(kept.names) > 0
+	if !kept.has("") && len(kept.names) == 0 {
+		return false
+	}
+	t.core.leaveOpen()
+	return true
 }
 
 // outdates reports whether l may have been removed long before the parents.
@@ -289,8 +294,8 @@ func (c *children) know() {
 	}
 }
 
-// leaveOpen records that a client keeps what the control plane does not have, because its parents
-// are held back: a node that began to ask when the control plane had lost its data never had these
+// leaveOpen records that a client, or another node, was sent that it keeps what the control plane does not
+// have, because its parents are held back: a node that began to ask when the control plane had lost its data never had these
 // children, while the client has them from another node (K16). All such claims are judged again
 // when parents are removed, and after a pause.
 func (t *core) leaveOpen() {
