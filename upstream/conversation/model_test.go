@@ -94,7 +94,7 @@ func (f *flags) askSotW(e Event) {
 func (f *flags) askDelta(e Event) {
 	wild, first := e >= AskImplicit, !f.sent
 	switch {
-	case wild && !f.wild && f.unsubscribed:
+	case wild && !f.wild && f.unsubscribed, f.wild && e == AskWildcardAgain:
 		f.renews = true
 		return
 	case first && e == AskNothing:
@@ -106,7 +106,7 @@ func (f *flags) askDelta(e Event) {
 		f.named = !first || e != AskImplicit
 		f.lists = f.named
 	case wild:
-		f.lists = e == AskWildcardAgain || e == AskWildcard && !f.named
+		f.lists = e == AskWildcard && !f.named
 		f.named = f.named || f.lists
 	case f.wild:
 		f.leaves, f.lists = true, !f.named

@@ -96,7 +96,9 @@ var rows = []row{
 	{on: AskNames, variant: delta, scope: only(Implicit), reply: replied, to: scope(Reduced), effect: Name | Leave},
 	{on: AskImplicit, variant: delta, scope: only(Implicit), reply: replied, to: keep},
 	{on: AskWildcard, variant: delta, scope: only(Implicit), reply: replied, to: scope(Wildcard), effect: Name},
-	{on: AskWildcardAgain, variant: delta, scope: only(Implicit, Wildcard, Names), reply: replied, to: scope(Wildcard), effect: Name},
+	// A server need not answer for a wildcard that is subscribed already (B35).
+	{on: AskWildcardAgain, variant: delta, scope: only(Implicit, Wildcard), reply: replied, to: keep, effect: Renew},
+	{on: AskWildcardAgain, variant: delta, scope: only(Names), reply: replied, to: scope(Wildcard), effect: Name},
 	{on: AskNothing, variant: delta, scope: only(Wildcard), reply: replied, to: scope(Reduced), effect: Leave},
 	{on: AskNames, variant: delta, scope: only(Wildcard), reply: replied, to: scope(Reduced), effect: Leave},
 	{on: AskImplicit, variant: delta, scope: only(Wildcard), reply: replied, to: keep},
