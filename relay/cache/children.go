@@ -294,10 +294,10 @@ func (c *children) know() {
 	}
 }
 
-// leaveOpen records that a client, or another node, was sent that it keeps what the control plane does not
-// have, because its parents are held back: a node that began to ask when the control plane had lost its data never had these
-// children, while the client has them from another node (K16). All such claims are judged again
-// when parents are removed, and after a pause.
+// leaveOpen records that a client keeps what the control plane does not have, or that another node was sent
+// that its clients do, because the parents are held back: a node that began to ask when the control plane
+// had lost its data never had these children, while the client has them from another node (K16). All such
+// claims are judged again when parents are removed, and after a pause.
 func (t *core) leaveOpen() {
 	t.leftOpen.Store(true)
 	t.group.guardFrom(time.Now().Add(childPause))
