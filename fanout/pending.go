@@ -7,10 +7,25 @@ import (
 	"xdsrelay/relay/cache"
 )
 
+// comparisons bounds how often an answer is computed, while the content that claims are compared with
+// changes in between.
+const comparisons = 3
+
 // pendingLocked returns the response that is due for a type now. The body is nil if no response is
 // due; ts.Wait then has the reason. It moves the client's position past changes that do not concern
-// the client.
+// the client. Content that arrives after the comparison with the client's claims is compared, too (B37):
+// otherwise the answer would have resources that the client has.
 func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *body) {
+	for range comparisons {
+		if q, b = s.nextAnswerLocked(ts, now); b == nil || b.kind != ofContent || !ts.hasClaims() || ts.table.State(&ts.watcher).Gen == ts.seen {
+			break
+		}
+	}
+	return q, b
+}
+
+// nextAnswerLocked is pendingLocked by the state of the subscription that it reads first.
+func (s *stream) nextAnswerLocked(ts *typeState, now time.Time) (q cache.Query, b *body) {
 	if b := s.refusalLocked(ts, now); b != nil {
 		return q, b
 	}
