@@ -35,8 +35,8 @@ const (
 	agreeSoon  = time.Second
 )
 
-// told is what a node answers.
-type told struct {
+// termsAnswer is what a node answers.
+type termsAnswer struct {
 	Node  string            `json:"node"`
 	Terms map[string]string `json:"terms"`
 	// Clock is what its clock says, in ms of Unix time.
@@ -46,7 +46,7 @@ type told struct {
 }
 
 // Arrived implements [ops.Arriving].
-func (t *told) Arrived(at time.Time) { t.arrived = at }
+func (t *termsAnswer) Arrived(at time.Time) { t.arrived = at }
 
 // agreement is how far the nodes of the tier have in common what they must.
 type agreement struct {
@@ -63,9 +63,9 @@ func (a *agreement) differences() []terms.Difference {
 	return slices.Clone(a.all)
 }
 
-// note takes in what nodes have told, and returns what is new and what is over. Of a node
+// note takes in what nodes have answered, and returns what is new and what is over. Of a node
 // that has not answered, and may be there, it stays as it was.
-func (a *agreement) note(self string, answers []told, there []shard.Member, now time.Time) (came, went []terms.Difference) {
+func (a *agreement) note(self string, answers []termsAnswer, there []shard.Member, now time.Time) (came, went []terms.Difference) {
 	byNode := make(map[string]map[string]string)
 	for _, one := range answers {
 		byNode[one.Node] = one.Terms
@@ -113,7 +113,7 @@ func (n *Node) answerTerms() {
 		if err != nil || len(salt) < terms.LeastSalt {
 			return nil, status.Errorf(codes.InvalidArgument, "%s: expected %d bytes or more in hexadecimal", paramSalt, terms.LeastSalt)
 		}
-		return told{Node: n.name, Terms: terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt), Clock: n.clock.Now().UnixMilli()}, nil
+		return termsAnswer{Node: n.name, Terms: terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt), Clock: n.clock.Now().UnixMilli()}, nil
 	}, paramSalt)
 }
 
@@ -146,11 +146,11 @@ func (n *Node) watchAgreement(ctx context.Context) {
 
 // askAllTerms asks all nodes, and returns by how much the clocks of those that answer are ahead of
 // this node's, too.
-func (n *Node) askAllTerms(ctx context.Context) (answers []told, ahead map[string]time.Duration) {
+func (n *Node) askAllTerms(ctx context.Context) (answers []termsAnswer, ahead map[string]time.Duration) {
 	salt := make([]byte, terms.LeastSalt)
 	_, _ = rand.Read(salt) // never fails
 	asked, before := time.Now(), n.clock.Now()
-	answers, _ = ops.AskAll[told](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
+	answers, _ = ops.AskAll[termsAnswer](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
 	return answers, offsetsOf(answers, before, asked)
 }
 

@@ -9,17 +9,17 @@ import (
 	"xdsrelay/shard"
 )
 
-// TestAgreement: a node that differs is told of once, since it was first seen; as long as
+// TestAgreement: a node that differs is reported once, since it was first seen; as long as
 // it does not answer nothing is taken back, and once it is as the others are, or has gone,
-// that is told as well.
+// that is reported as well.
 func TestAgreement(t *testing.T) {
 	var a agreement
 	now := time.Unix(1000, 0)
 	all := []shard.Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-	say := func(node, rules, origin string) told {
-		return told{Node: node, Terms: map[string]string{"aggregation": rules, "upstream": origin}}
+	say := func(node, rules, origin string) termsAnswer {
+		return termsAnswer{Node: node, Terms: map[string]string{"aggregation": rules, "upstream": origin}}
 	}
-	step := func(what string, there []shard.Member, answers []told, cameWant, wentWant []string, others int) {
+	step := func(what string, there []shard.Member, answers []termsAnswer, cameWant, wentWant []string, others int) {
 		t.Helper()
 		now = now.Add(time.Minute)
 		came, went := a.note("a", answers, there, now)
@@ -33,15 +33,15 @@ func TestAgreement(t *testing.T) {
 			t.Errorf("%s: came %v, went %v, %d others differ", what, came, went, a.others["aggregation"])
 		}
 	}
-	step("alike", all, []told{say("a", "1", "x"), say("b", "1", "x"), say("c", "1", "x")}, nil, nil, 0)
-	step("c has others", all, []told{say("a", "1", "x"), say("b", "1", "x"), say("c", "2", "x")}, []string{"c"}, nil, 1)
+	step("alike", all, []termsAnswer{say("a", "1", "x"), say("b", "1", "x"), say("c", "1", "x")}, nil, nil, 0)
+	step("c has others", all, []termsAnswer{say("a", "1", "x"), say("b", "1", "x"), say("c", "2", "x")}, []string{"c"}, nil, 1)
 	since := now
-	step("still", all, []told{say("a", "1", "x"), say("b", "1", "x"), say("c", "2", "x")}, nil, nil, 1)
-	step("c is silent", all, []told{say("a", "1", "x"), say("b", "1", "x")}, nil, nil, 0)
-	step("c differs in more", all, []told{say("a", "1", "x"), say("b", "1", "x"), say("c", "2", "y")}, []string{"c"}, nil, 1)
+	step("still", all, []termsAnswer{say("a", "1", "x"), say("b", "1", "x"), say("c", "2", "x")}, nil, nil, 1)
+	step("c is silent", all, []termsAnswer{say("a", "1", "x"), say("b", "1", "x")}, nil, nil, 0)
+	step("c differs in more", all, []termsAnswer{say("a", "1", "x"), say("b", "1", "x"), say("c", "2", "y")}, []string{"c"}, nil, 1)
 	if d := a.differences(); len(d) != 1 || !d[0].Since.Equal(since) || !slices.Equal(d[0].Parts, []string{"aggregation", "upstream"}) {
 		t.Errorf("differences %+v", d)
 	}
-	step("the others follow", all, []told{say("a", "2", "y"), say("b", "1", "x"), say("c", "2", "y")}, []string{"b"}, []string{"c"}, 1)
-	step("b has gone", all[:1], []told{say("a", "2", "y")}, nil, []string{"b"}, 0)
+	step("the others follow", all, []termsAnswer{say("a", "2", "y"), say("b", "1", "x"), say("c", "2", "y")}, []string{"b"}, []string{"c"}, 1)
+	step("b has gone", all[:1], []termsAnswer{say("a", "2", "y")}, nil, []string{"b"}, 0)
 }

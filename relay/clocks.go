@@ -140,7 +140,7 @@ func (n *Node) clockSet(ctx context.Context, by time.Duration, since time.Time) 
 
 // offsetsOf returns by how much the clocks of nodes are ahead that have answered. They were asked at a
 // time, which was before by this node's clock. Others may answer seconds later, or not at all.
-func offsetsOf(answers []told, before, asked time.Time) map[string]time.Duration {
+func offsetsOf(answers []termsAnswer, before, asked time.Time) map[string]time.Duration {
 	offsets := make(map[string]time.Duration)
 	for _, one := range answers {
 		if one.Clock != 0 { // older versions say nothing

@@ -52,12 +52,12 @@ func TestOffsetsBesideASilentNode(t *testing.T) {
 	const ahead, waited = 10 * time.Minute, 3 * time.Second
 	asked := time.Now()
 	before := asked.Add(ahead)
-	answer := func(node string, clock, after time.Duration) told {
-		one := told{Node: node, Clock: asked.Add(clock).UnixMilli()}
+	answer := func(node string, clock, after time.Duration) termsAnswer {
+		one := termsAnswer{Node: node, Clock: asked.Add(clock).UnixMilli()}
 		one.Arrived(asked.Add(after))
 		return one
 	}
-	got := offsetsOf([]told{
+	got := offsetsOf([]termsAnswer{
 		answer("fast", ahead-waited, time.Millisecond), answer("slow", ahead+waited/2, waited), {Node: "old"},
 		answer("right", ahead+time.Millisecond, 2*time.Millisecond),
 	}, before, asked)
