@@ -179,7 +179,7 @@ func (s *tier) one() error {
 	if open := s.origin.Counts().Open; open != 1 {
 		return fmt.Errorf("the control plane has %d streams for one key, want 1", open)
 	}
-	return nil
+	return s.nodes[0].follows(s.ctx)
 }
 
 // unharmed returns an error if a client has lost its stream, or was told what breaks
@@ -205,27 +205,73 @@ func (s *tier) eventually(condition func() error) error {
 
 // members asks the node's admin address who is there, by name.
 func (n relayNode) members(ctx context.Context) ([]string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+"/tier/nodes", http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
 	var all struct {
 		Members []struct {
 			Name string `json:"name"`
 		} `json:"members"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&all); err != nil {
-		return nil, fmt.Errorf("members of %s: %w", n.admin, err)
+	if err := n.get(ctx, "/tier/nodes", &all); err != nil {
+		return nil, err
 	}
 	var names []string
 	for _, m := range all.Members {
 		names = append(names, m.Name)
 	}
 	return names, nil
+}
+
+// follows asks the node's admin address for the keys of the tier, and returns an error unless each
+// key has an owner, and all other nodes that have the key got everything from this owner. A node
+// that has ended its stream to the control plane, and has none to the owner yet, gets the next
+// change in the first response of the owner, which has no trace.
+func (n relayNode) follows(ctx context.Context) error {
+	var all struct {
+		Keys []struct {
+			Key   string `json:"key"`
+			Owner string `json:"owner"`
+			Nodes []struct {
+				Node      string         `json:"node"`
+				State     string         `json:"state"`
+				From      string         `json:"from"`
+				Connected bool           `json:"connected"`
+				States    map[string]int `json:"states"`
+				Peers     int            `json:"peers"`
+			} `json:"nodes"`
+		} `json:"keys"`
+	}
+	if err := n.get(ctx, "/tier/keys", &all); err != nil {
+		return err
+	}
+	for _, k := range all.Keys {
+		for _, on := range k.Nodes {
+			isOwner := on.Node == k.Owner
+			switch {
+			case isOwner && (on.State != "owner" || on.Peers != len(k.Nodes)-1):
+				return fmt.Errorf("the owner %s of %s is %s of %d nodes, want owner of %d", on.Node, k.Key, on.State, on.Peers, len(k.Nodes)-1)
+			case !isOwner && (on.State != "follower" || on.From != k.Owner):
+				return fmt.Errorf("node %s is %s of %q with %s, want follower of %s", on.Node, on.State, on.From, k.Key, k.Owner)
+			case !on.Connected || len(on.States) != 1 || on.States["SYNCED"] == 0:
+				return fmt.Errorf("node %s with %s: connected is %v, the clients are %v, want true and only SYNCED ones", on.Node, k.Key, on.Connected, on.States)
+			}
+		}
+	}
+	return nil
+}
+
+// get asks the node's admin address for JSON.
+func (n relayNode) get(ctx context.Context, path string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		return fmt.Errorf("%s of %s: %w", path, n.admin, err)
+	}
+	return nil
 }
