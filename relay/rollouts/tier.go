@@ -327,8 +327,10 @@ func (k *key) takeOver(epoch uint64, entry ledger.Entry, before []former, now ti
 	if err != nil {
 		k.c.cfg.Logger.Error("the record of a rollout in Redis is damaged: the key starts without it", "key", k.name(), "error", err)
 	}
-	if k.state.IsUnderWay() { // the key may hold tokens
-		k.asked = tokenRequest{revision: k.state.Run.Revision, step: -1}
+	// The key may hold tokens, of this node or another one that did not return them.
+	k.asked = tokenRequest{revision: k.state.Run.Revision, step: -1}
+	if !k.state.IsUnderWay() {
+		k.givesBack()
 	}
 	if k.c.tier.mixed {
 		k.state.Stop(rollout.MixedVersions, now)

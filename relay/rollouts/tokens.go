@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"xdsrelay/relay/aggregation"
@@ -122,13 +123,23 @@ func (k *key) ask(op budgetOp) (rollout.Grant, int) {
 	return is, 0
 }
 
+// isOutdated reports whether a change of the budget takes tokens for a key that no longer asks for them: nobody
+// would return them.
+func (c *Controller) isOutdated(op budgetOp) bool {
+	if op.what != takes {
+		return false
+	}
+	k := c.names[op.key]
+	return k == nil || k.role != Deciding || k.asked != op.asked
+}
+
 // maxTries bounds how often the budget is read again because another node has written it.
 const maxTries = 10
 
 // writeBudget makes the changes of the budget.
 func (c *Controller) writeBudget(ctx context.Context) error {
 	c.mu.Lock()
-	ops := c.tier.ops
+	ops := slices.DeleteFunc(c.tier.ops, c.isOutdated)
 	c.tier.ops = nil
 	c.mu.Unlock()
 	if len(ops) == 0 {
@@ -160,8 +171,10 @@ func (c *Controller) writeBudget(ctx context.Context) error {
 		if marshalErr != nil {
 			panic("rollouts: a budget cannot be written as JSON: " + marshalErr.Error())
 		}
-		var seq uint64
-		seq, err = c.cfg.Tier.Ledger.WriteBudget(ctx, entry.Seq, string(text))
+		seq := entry.Seq
+		if string(text) != entry.Text {
+			seq, err = c.cfg.Tier.Ledger.WriteBudget(ctx, entry.Seq, string(text))
+		}
 		if errors.Is(err, ledger.ErrChanged) {
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	"xdsrelay/relay/ops"
 	"xdsrelay/relay/robust/record"
 	"xdsrelay/relay/rollout"
+	"xdsrelay/relay/rollouts"
 	"xdsrelay/relay/xdsclient"
 	"xdsrelay/relay/xdstest"
 )
@@ -176,7 +177,7 @@ func (c *client) accepted(e xdstest.AutoEvent, all []record.Resource) []record.R
 
 // retryHeld lets an operator release what rollouts have held back without reason, until nothing is held:
 // clients had left, or their answers were late, since their network was slow. Nothing bad is left when it
-// is called.
+// is called. A key whose clients are about to return has no rollout yet, and its record may be that one is held.
 func (w *World) retryHeld() {
 	if !w.plan.Rollouts {
 		return
@@ -188,16 +189,22 @@ func (w *World) retryHeld() {
 	}
 }
 
-// heldKeys retries what is held, and returns the keys.
+// heldKeys retries what is held, and returns the keys, and those of which that is not known.
 func (w *World) heldKeys() (held []string) {
 	n := w.nodes[0]
 	for i := range w.plan.Keys {
 		key := keyName(i)
 		var page ops.Rollout
-		if w.get(n, "/api/v1/rollout?key="+key, &page) != nil || len(page.Keys) == 0 || page.Keys[0].Rollout == nil || page.Keys[0].Rollout.State != rollout.Held.String() {
+		if !slices.ContainsFunc(w.fleet.clients, func(c *client) bool { return c.key == key }) {
 			continue
 		}
-		held = append(held, key)
+		known := w.get(n, "/api/v1/rollout?key="+key, &page) == nil && len(page.Keys) > 0 && page.Keys[0].Rollout != nil && page.Keys[0].Rollout.Role == rollouts.Deciding.String()
+		if known && page.Keys[0].Rollout.State != rollout.Held.String() {
+			continue
+		}
+		if held = append(held, key); !known {
+			continue
+		}
 		_, _ = w.call(n, http.MethodPost, "/rollout/retry?key="+key) // it is asked again what is held
 	}
 	return held
