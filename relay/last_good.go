@@ -29,6 +29,9 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 		Prefix: n.cfg.Tier.Redis.Prefix, Encrypted: n.private, Delay: l.WriteDelay, MaxSize: int(l.MaxSize), Wait: restoreWait(n.cfg.Cache.ConfirmTimeout),
 		Unproven: n.unproven, Clock: n.clock, Logger: log, Meter: n.metrics.Meter(),
 	}
+	if n.store != nil {
+		keeper.AwaitHeads = func(ctx context.Context, key string) { n.heads.AwaitRead(ctx, key) }
+	}
 	var err error
 	if l.EncryptionKeysFile != "" {
 		if n.keys, err = lastgood.NewKeys(l.EncryptionKeysFile, log); err != nil {

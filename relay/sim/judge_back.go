@@ -30,7 +30,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		c.past[id], c.stream.has[id] = before, before
 		knows := ""
 		if !j.givesBack(e, c.stream.node, id, at, serial) && !j.late(c.stream.node) {
-			if knows = j.knows(c, id, at); knows == "" && j.proven(id, at) {
+			if knows = j.knows(c, id, at); knows == "" && j.proven(id, at) && !c.reportsNothing(e) {
 				knows = "the tier head"
 			}
 		}
@@ -52,6 +52,12 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		}
 	}
 	return nil
+}
+
+// reportsNothing reports whether a client has returned without a version of a type, since all that it had was
+// removed: like a new client, it gets what its node has. A SotW client reports a version even then.
+func (v *view) reportsNothing(e *record.Event) bool {
+	return v.client.Delta && !v.stream.answers(e.Type) && len(v.held[e.Type]) == 0
 }
 
 // givesBack reports whether the removal guard gives back what a client has lost, at a time,

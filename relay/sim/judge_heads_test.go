@@ -96,6 +96,7 @@ func TestJudgeProven(t *testing.T) {
 		kept   string
 		full   bool           // of a full-state type
 		soon   bool           // they ended right after the change
+		gone   bool           // the change is a removal
 		stays  bool           // one of them does not end
 		before func(w *World) // when they end
 		after  func(w *World) // since they run again
@@ -104,6 +105,7 @@ func TestJudgeProven(t *testing.T) {
 		"proven":                       {kept: "redis", found: true},
 		"records are on disks":         {kept: "directory"},
 		"all is asked for":             {kept: "redis", full: true},
+		"it has nothing of the type":   {kept: "redis", gone: true},
 		"there was no time for a head": {kept: "redis", soon: true},
 		"Redis was emptied":            {kept: "redis", after: func(w *World) { w.judge.part(redisHost) }},
 		"the node has waited":          {kept: "redis", after: func(*World) { time.Sleep(waitsForHead + tick) }}, //nolint:forbidigo // virtual time
@@ -133,10 +135,13 @@ func TestJudgeProven(t *testing.T) {
 				pass := func(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // virtual time
 				pass(2 * calm)
 				all := observe(at(has(1, "a")), came("x"), opened("x", "n0"), at(got("x", 1, "a")))
-				changed := at(has(2, "a"))
+				changed, change := at(has(2, "a")), at(got("x", 2, "a"))
+				if test.gone {
+					changed.Resources[0].Serial, change.Resources, change.Removed = absent, nil, []string{"a"}
+				}
 				changed.At = j.world.to.Since()
 				all = append(all, j.observe(&changed)...)
-				all = append(all, observe(at(got("x", 2, "a")))...)
+				all = append(all, observe(change)...)
 				if !test.soon {
 					pass(tick)
 				}

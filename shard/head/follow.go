@@ -21,8 +21,12 @@ type followed struct {
 	reached map[string]uint64
 	// due is when the key is read although nothing indicates that its heads have changed.
 	due   time.Time
-	lower time.Time // since when Redis has the key in a lower epoch than a head; see forgetHigher
+	lower time.Time     // since when Redis has the key in a lower epoch than a head; see forgetHigher
+	read  chan struct{} // closed when the key was read, or could not be read, for the first time
 }
+
+// readWait bounds how long [Heads.AwaitRead] waits.
+const readWait = 500 * time.Millisecond
 
 // Follow makes the heads of a newly active group be read at once. From then on it is followed like
 // all active groups.
@@ -35,6 +39,37 @@ func (h *Heads) Follow(g *cache.Group) {
 	h.followLocked(g)
 	h.unread[string(g.Key)] = struct{}{}
 	signal(h.fresh)
+}
+
+// AwaitRead waits until the heads of a key that this node follows were read once, or could not be read, for
+// 500 ms at most or until ctx ends. Without the heads nobody knows that a record of the key is old.
+func (h *Heads) AwaitRead(ctx context.Context, key string) {
+	h.mu.Lock()
+	f := h.followed[key]
+	h.mu.Unlock()
+	if f == nil {
+		return
+	}
+	timer := time.NewTimer(readWait)
+	defer timer.Stop()
+	select {
+	case <-f.read:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// readOnceLocked records that keys were read, or could not be read.
+func (h *Heads) readOnceLocked(keys ...string) {
+	for _, key := range keys {
+		if f := h.followed[key]; f != nil {
+			select {
+			case <-f.read:
+			default:
+				close(f.read)
+			}
+		}
+	}
 }
 
 // Reread makes the heads of all keys of this node be read at once.
@@ -52,7 +87,7 @@ func (h *Heads) followLocked(g *cache.Group) *followed {
 	key := string(g.Key)
 	f := h.followed[key]
 	if f == nil {
-		f = &followed{heads: make(map[string]Head), reached: make(map[string]uint64)}
+		f = &followed{heads: make(map[string]Head), reached: make(map[string]uint64), read: make(chan struct{})}
 		h.followed[key] = f
 		if h.board.add(key) {
 			h.parts.Set(bucketOf(key), true)
@@ -111,6 +146,9 @@ func (h *Heads) acceptAll(key string, k keyState) {
 	for url, head := range k.heads {
 		h.accept(key, url, head)
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readOnceLocked(key)
 }
 
 // refresh follows the keys that are active, and no others.

@@ -158,6 +158,7 @@ func (h *Heads) forget(keys []string) {
 	for _, key := range keys {
 		h.board.forget(key)
 	}
+	h.readOnceLocked(keys...)
 }
 
 // round checks the stamps and reads the keys that are due because of them, or because of the time.

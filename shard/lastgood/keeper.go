@@ -36,6 +36,9 @@ type Config struct {
 	// Wait bounds how long a key that is new to this node waits for its records before the control
 	// plane is asked. Records that arrive later are still applied. Default 1 s.
 	Wait time.Duration
+	// AwaitHeads waits until the tier heads of a key were read, which may prove that its records are old. Nil: there
+	// are none.
+	AwaitHeads func(ctx context.Context, key string)
 	// Clock is the time of day in records. Nil means the machine's.
 	Clock shard.Clock
 	// Logger logs problems. Required.

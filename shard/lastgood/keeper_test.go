@@ -148,6 +148,43 @@ func TestOwn(t *testing.T) {
 	})
 }
 
+// TestHeadsFirst: no client is sent a record before it is known whether the tier heads prove that it is old. A key
+// without records does not wait for them.
+func TestHeadsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		read, awaited := make(chan struct{}), 0
+		awaits := func(c *Config) {
+			c.Wait = time.Second
+			c.AwaitHeads = func(_ context.Context, key string) {
+				if awaited++; key != "key" {
+					t.Errorf("the heads of %q are awaited", key)
+				}
+				<-read
+			}
+		}
+		r := newRig(t, m, awaits, clusters)
+		if awaited > 0 {
+			t.Error("a key without records waits for heads")
+		}
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(2 * time.Second)
+		r.stop()
+
+		next := newRig(t, m, awaits, clusters)
+		defer next.stop()
+		next.feed.Down(errors.New("out of reach"))
+		if got := next.serves(clusters); len(got) > 0 || awaited != 1 {
+			t.Errorf("clients get %q before the heads are read, which were awaited %d times", got, awaited)
+		}
+		close(read)
+		synctest.Wait()
+		if got := next.serves(clusters); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("clients get %q, expected the record", got)
+		}
+	})
+}
+
 // TestOwnedWhileDown: what a key has when this node becomes its owner while the store is down is written
 // once the store is back, although nothing changes, and the problem is known meanwhile.
 func TestOwnedWhileDown(t *testing.T) {

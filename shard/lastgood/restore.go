@@ -59,20 +59,25 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 	}
 }
 
-// load applies the records of a key to its group.
+// load applies the records of a key to its group, once it is known whether the tier heads prove that they are
+// old: clients would be sent them in between.
 func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
-	types := 0
-	var oldest time.Time
-	err := k.read(ctx, string(g.Key), func(kept cache.Snapshot) {
-		g.Renew([]cache.Snapshot{kept}) // another node may have sent something newer
-		types++
-		if oldest.IsZero() || kept.AsOf.Before(oldest) {
-			oldest = kept.AsOf
-		}
-	})
-	if types > 0 {
-		k.cfg.Logger.Info("last known good state of a key restored; serving it until the control plane answers", "key", g.Key, "types", types, "from", oldest)
+	var all []cache.Snapshot
+	err := k.read(ctx, string(g.Key), func(kept cache.Snapshot) { all = append(all, kept) })
+	if len(all) == 0 {
+		return err
 	}
+	if k.cfg.AwaitHeads != nil {
+		k.cfg.AwaitHeads(ctx, string(g.Key))
+	}
+	oldest := all[0].AsOf
+	for i := range all {
+		g.Renew(all[i : i+1]) // another node may have sent something newer
+		if all[i].AsOf.Before(oldest) {
+			oldest = all[i].AsOf
+		}
+	}
+	k.cfg.Logger.Info("last known good state of a key restored; serving it until the control plane answers", "key", g.Key, "types", len(all), "from", oldest)
 	return err
 }
 
