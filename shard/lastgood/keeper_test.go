@@ -177,6 +177,9 @@ func TestHeadsFirst(t *testing.T) {
 		if got := next.serves(clusters); len(got) > 0 || awaited != 1 {
 			t.Errorf("clients get %q before the heads are read, which were awaited %d times", got, awaited)
 		}
+		if n := len(next.keeper.reading); n > 0 {
+			t.Errorf("%d keys that wait for heads keep others from being read", n)
+		}
 		close(read)
 		synctest.Wait()
 		if got := next.serves(clusters); !slices.Equal(got, []string{"a"}) {

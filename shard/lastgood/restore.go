@@ -45,11 +45,8 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 	defer cancel()
 	defer context.AfterFunc(k.life, cancel)()
 	for pauses := storePauses(); ; {
-		if !take(ctx, k.reading) {
-			return
-		}
-		err := k.load(ctx, g)
-		<-k.reading
+		all, err := k.Read(ctx, string(g.Key))
+		k.apply(ctx, g, all)
 		if err == nil || g.Upstream().Connected {
 			return
 		}
@@ -59,13 +56,11 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 	}
 }
 
-// load applies the records of a key to its group, once it is known whether the tier heads prove that they are
-// old: clients would be sent them in between.
-func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
-	var all []cache.Snapshot
-	err := k.read(ctx, string(g.Key), func(kept cache.Snapshot) { all = append(all, kept) })
+// apply applies the records of a key to its group, once it is known whether the tier heads prove that they are
+// old: clients would be sent them in between. Other keys are read meanwhile.
+func (k *Keeper) apply(ctx context.Context, g *cache.Group, all []cache.Snapshot) {
 	if len(all) == 0 {
-		return err
+		return
 	}
 	if k.cfg.AwaitHeads != nil {
 		k.cfg.AwaitHeads(ctx, string(g.Key))
@@ -78,7 +73,6 @@ func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 		}
 	}
 	k.cfg.Logger.Info("last known good state of a key restored; serving it until the control plane answers", "key", g.Key, "types", len(all), "from", oldest)
-	return err
 }
 
 // Read returns the records of a key.
