@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,18 +154,19 @@ func TestOwn(t *testing.T) {
 func TestHeadsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
-		read, awaited := make(chan struct{}), 0
+		read := make(chan struct{})
+		var awaited atomic.Int32
 		awaits := func(c *Config) {
 			c.Wait = time.Second
 			c.AwaitHeads = func(_ context.Context, key string) {
-				if awaited++; key != "key" {
+				if awaited.Add(1); key != "key" {
 					t.Errorf("the heads of %q are awaited", key)
 				}
 				<-read
 			}
 		}
 		r := newRig(t, m, awaits, clusters)
-		if awaited > 0 {
+		if awaited.Load() > 0 {
 			t.Error("a key without records waits for heads")
 		}
 		r.answer(clusters, res(clusters, "a", "1"))
@@ -174,8 +176,8 @@ func TestHeadsFirst(t *testing.T) {
 		next := newRig(t, m, awaits, clusters)
 		defer next.stop()
 		next.feed.Down(errors.New("out of reach"))
-		if got := next.serves(clusters); len(got) > 0 || awaited != 1 {
-			t.Errorf("clients get %q before the heads are read, which were awaited %d times", got, awaited)
+		if got := next.serves(clusters); len(got) > 0 || awaited.Load() != 1 {
+			t.Errorf("clients get %q before the heads are read, which were awaited %d times", got, awaited.Load())
 		}
 		if n := len(next.keeper.reading); n > 0 {
 			t.Errorf("%d keys that wait for heads keep others from being read", n)
