@@ -59,7 +59,7 @@ func (r *rolloutTraces) add(d *rollouts.Effective) {
 		p.Parts = append(p.Parts, trace.Past{Name: "step", From: d.At, About: []attribute.KeyValue{
 			attribute.Int("xdsrelay.rollout.step", d.Step), attribute.String("xdsrelay.rollout.share", d.Share.String()), attribute.Int("xdsrelay.rollout.canaries", d.Canaries),
 		}})
-	case "passed":
+	case "passed", "outgrown":
 		endPart(p, d.At)
 	case "promoted":
 		endPart(p, d.At)

@@ -42,6 +42,10 @@ type Run struct {
 	Began, Stepped, BakeEnds time.Time
 	// Approved and Written count the steps that are approved, and that the record has.
 	Approved, Written int
+	// Affected is how many clients were affected when the canaries of the step were chosen. 0 means that they
+	// have yet to be chosen, also where there are some: far more clients are affected since. Repeats is how often
+	// that happened.
+	Affected, Repeats int `json:",omitzero"`
 	// Baseline is the control group of the last step, for the final bake, and BaselineOver its time.
 	Baseline     Arm
 	BaselineOver time.Duration
@@ -337,6 +341,9 @@ func (k *Key) Chosen(canaries, control Roster, affected int, now time.Time) (Eff
 	if !k.Allows(Chosen) || k.Run.IsLast() || canaries.IsEmpty() {
 		return 0, false
 	}
+	if k.choosesNext() {
+		k.Run.Affected = affected
+	}
 	k.Run.Canaries, k.Run.Control = canaries, control
 	k.Run.Written = k.Run.Step + 1
 	if k.Phase == Scouting {
@@ -382,6 +389,19 @@ func (k *Key) Passed(now time.Time) Effect {
 		return 0
 	}
 	return k.apply(Passed, now)
+}
+
+// Outgrown records that far more clients are affected than when the canaries of the step were chosen: the bake shows
+// too little about them. The revision goes to scouts among all of them, and through its steps again. Its canaries
+// keep it.
+func (k *Key) Outgrown(now time.Time) bool {
+	if !k.Allows(Outgrown) {
+		return false
+	}
+	k.apply(Outgrown, now)
+	k.Run.Step, k.Run.Affected = 0, 0
+	k.Run.Repeats++
+	return true
 }
 
 // Failed records that a verdict about the revision has failed.

@@ -40,6 +40,8 @@ func (f *facts) possible(e Event) bool {
 		return f.waits() && f.granted && !f.exposed && f.share
 	case Passed:
 		return (f.waits() || f.final && !f.braked) && f.exposed
+	case Outgrown:
+		return f.waits() && f.exposed
 	case Failed:
 		return f.underWay() || f.final
 	case Aborted:
@@ -90,6 +92,8 @@ func (f *facts) apply(e Event) {
 		f.final, f.exposed, f.promoted, f.rebaked = true, true, true, true
 	case Passed:
 		f.passed()
+	case Outgrown:
+		f.scouts, f.share, f.granted, f.exposed = true, false, false, false // approved as it is
 	case Failed, Aborted:
 		f.fail(e)
 	case Skipped:

@@ -27,13 +27,15 @@ const (
 	PromoteAll
 	// Pass: call [Key.Passed].
 	Pass
+	// Repeat: far more clients are affected than when the canaries were chosen. Call [Key.Outgrown].
+	Repeat
 	// Fail: call [Key.Failed].
 	Fail
 	acts
 )
 
 var actNames = [acts]string{
-	"Wait", "MakeCut", "PassApproval", "PassTokens", "ChooseScouts", "ChooseCanaries", "KeepCanaries", "Refill", "PromoteAll", "Pass", "Fail",
+	"Wait", "MakeCut", "PassApproval", "PassTokens", "ChooseScouts", "ChooseCanaries", "KeepCanaries", "Refill", "PromoteAll", "Pass", "Repeat", "Fail",
 }
 
 func (a Act) String() string { return actNames[a] }
@@ -95,6 +97,8 @@ type View struct {
 	// quarantined, and Present how many canaries are connected. Affected clients are those whose
 	// subscription sees a changed name.
 	Eligible, Quarantined, Present int
+	// Affected is how many clients are affected. It counts only at the end of a bake.
+	Affected int
 	// Verdict is what [Judge] says. [Key.Next] replaces it if that is not why the revision fails.
 	Verdict Verdict
 }
@@ -170,7 +174,7 @@ func (k *Key) nextStep(v *View) Decision {
 // choosesNext reports whether the canaries of the step have yet to be chosen. Those of one that was made
 // before are kept, and the last step has none.
 func (k *Key) choosesNext() bool {
-	return !k.Run.IsLast() && (k.Run.Written <= k.Run.Step || k.Run.Canaries.IsEmpty())
+	return !k.Run.IsLast() && (k.Run.Written <= k.Run.Step || k.Run.Canaries.IsEmpty() || k.Run.Affected == 0)
 }
 
 // nextVerdict decides whether a bake passes.
@@ -186,8 +190,20 @@ func (k *Key) nextVerdict(v *View, now time.Time) Decision {
 		return Decision{Why: ForBake, At: k.Run.BakeEnds}
 	case v.Verdict.Outcome != Passes:
 		return Decision{Why: ForData}
+	case k.isOutgrown(v):
+		return Decision{Act: Repeat}
 	}
 	return Decision{Act: Pass}
+}
+
+// outgrown is how many times as many clients as before make a step begin again. Each time doubles them, so there are
+// only a few such times, even while the clients of a large key connect one by one.
+const outgrown = 2
+
+// isOutgrown reports whether the canaries of a step were chosen among far fewer clients than there are: most of them
+// had not connected yet. Then a share of a few clients says nothing about the others, nor do scouts.
+func (k *Key) isOutgrown(v *View) bool {
+	return k.IsUnderWay() && k.Run.Affected > 0 && v.Affected >= outgrown*k.Run.Affected
 }
 
 // refillPause is the time between a step and other canaries for it: the clients that are chosen may have left

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ type model struct {
 	was     Key
 	had     int // content of all clients
 	largest int // share in clients of the largest step that was reached
+	kept    int // clients that had the revision when it went to scouts again
 }
 
 // look compares the key with the model after each single action. ordered says that the action was an
@@ -24,7 +26,7 @@ type model struct {
 func (m *model) look(t *rapid.T, ordered bool) {
 	k := m.Key
 	if k.Run.Revision != m.was.Run.Revision || k.Phase == Scouting && m.was.Phase != Scouting {
-		m.sent, m.largest, m.refills = make(map[Hash]int), 0, 0
+		m.sent, m.largest, m.refills, m.kept = make(map[Hash]int), 0, 0, 0
 		if k.Run.Revision != m.was.Run.Revision { // who was lost with another one may get this one
 			m.lost = make(map[Hash]bool)
 		}
@@ -32,8 +34,17 @@ func (m *model) look(t *rapid.T, ordered bool) {
 			t.Fatalf("content %d is refused and tried again", m.some)
 		}
 	}
+	if k.Run.Repeats > m.was.Run.Repeats {
+		m.sent, m.kept = make(map[Hash]int), 0
+		for _, c := range m.clients {
+			if m.has(c.hash) != m.all {
+				m.kept++
+			}
+		}
+		m.largest = m.kept
+	}
 	if k.IsUnderWay() && !k.Run.Canaries.IsEmpty() && k.Need == Bake {
-		m.largest = max(m.largest, k.Run.Policy.Scouts.Most, k.Run.Share().Of(len(m.clients)))
+		m.largest = max(m.largest, m.kept+k.Run.Policy.Scouts.Most, k.Run.Share().Of(len(m.clients)))
 	}
 	grew := false
 	for _, c := range m.clients {
@@ -51,6 +62,8 @@ func (m *model) look(t *rapid.T, ordered bool) {
 	switch {
 	case len(m.sent) > m.largest+m.refills*m.largest:
 		t.Fatalf("%d clients were sent content %d, expected %d at most after %d refills", len(m.sent), m.some, m.largest, m.refills)
+	case k.Run.Revision == m.was.Run.Revision && k.IsUnderWay() && k.Run.Step > m.was.Run.Step && len(m.clients) >= outgrown*m.was.Run.Affected:
+		t.Fatalf("a step with canaries among %d clients has passed, and there are %d", m.was.Run.Affected, len(m.clients))
 	case grew && m.was.Brakes != 0:
 		t.Fatalf("more canaries while %v", m.was.Brakes)
 	case grew && (m.was.Need == Quiet || m.was.Phase == Held && k.Phase == Held):
@@ -102,7 +115,11 @@ func TestRandomRollouts(t *testing.T) {
 			order.At = m.now
 			ordered := false
 			good := m.Good
-			switch rapid.IntRange(0, 11).Draw(t, "action") {
+			switch rapid.IntRange(0, 12).Draw(t, "action") {
+			case 12:
+				if more := rapid.IntRange(1, 2*len(m.clients)).Draw(t, "clients that connect"); len(m.clients) < 500 {
+					m.clients = append(m.clients, fleet(more, 3, fmt.Sprint("salt", len(m.clients)))...)
+				}
 			case 0, 1:
 				m.send(rapid.IntRange(0, 4).Draw(t, "content"))
 			case 2, 3, 4:

@@ -21,6 +21,8 @@ func (r *Record) Check() error {
 		return f.Outcome >= Outcome(len(outcomeNames)) || f.Signal >= Signal(len(signalNames))
 	}):
 		return errors.New("a verdict about a rollout with an unknown outcome or signal")
+	case r.Run.Affected < 0 || r.Run.Repeats < 0:
+		return fmt.Errorf("%d affected clients and %d repeats of a rollout, expected none below 0", r.Run.Affected, r.Run.Repeats)
 	case len(r.Refused) > MaxRefused || len(r.Former) > MaxUndo:
 		return fmt.Errorf("%d refused and %d former revisions, expected at most %d and %d", len(r.Refused), len(r.Former), MaxRefused, MaxUndo)
 	}

@@ -69,7 +69,7 @@ func (r *rig) send(content int) {
 
 // step does what is next. It reports whether there was anything.
 func (r *rig) step() (Decision, bool) {
-	r.view.Present, r.view.Eligible, r.view.Quarantined = len(r.Run.Canaries.Hashes), 0, 0
+	r.view.Present, r.view.Eligible, r.view.Quarantined, r.view.Affected = len(r.Run.Canaries.Hashes), 0, 0, len(r.clients)
 	for _, c := range r.clients {
 		if r.Lost.Has(c.hash) {
 			r.view.Quarantined++
@@ -112,11 +112,11 @@ func (r *rig) step() (Decision, bool) {
 				all = append(all, Scout{Hash: c.hash, Version: fmt.Sprint("envoy/", i%3)})
 			}
 		}
-		var hashes []Hash
+		scouts := r.Run.Canaries
 		for _, s := range ScoutsAmong(all, r.Run.Policy.Scouts.Most) {
-			hashes = append(hashes, s.Hash)
+			scouts = scouts.With(s.Hash)
 		}
-		effect, _ := r.Chosen(RosterOf(hashes...), Roster{}, len(r.clients), r.now)
+		effect, _ := r.Chosen(scouts, Roster{}, len(r.clients), r.now)
 		r.carry(effect)
 	case ChooseCanaries, Refill:
 		had := r.Run.Canaries
@@ -144,8 +144,10 @@ func (r *rig) step() (Decision, bool) {
 	case PromoteAll:
 		effect, _ := r.Promoted(Arm{}, 0, r.now)
 		r.carry(effect)
+	case Repeat:
+		r.Outgrown(r.now)
 	case Pass:
-		if r.IsFirstBake() {
+		if r.IsFirstBake() && r.Run.Repeats == 0 {
 			r.budget.Pass(&r.limits, "key", r.cutAt)
 		}
 		r.carry(r.Passed(r.now))

@@ -79,6 +79,8 @@ const (
 	Promoted
 	// Passed: the bake is over, and the verdict passes.
 	Passed
+	// Outgrown: the bake is over, and far more clients are affected than when the canaries were chosen.
+	Outgrown
 	// Failed: a verdict fails.
 	Failed
 	// Aborted: an operator ends the rollout.
@@ -115,7 +117,7 @@ var (
 	brakeNames = [brakes]string{"", "Braked"}
 	eventNames = [events]string{
 		"Changed", "Withdrawn", "Cut", "CutSame", "CutRefused", "Approved", "Granted", "Chosen",
-		"Promoted", "Passed", "Failed", "Aborted", "Skipped", "Undone", "Stopped", "Released",
+		"Promoted", "Passed", "Outgrown", "Failed", "Aborted", "Skipped", "Undone", "Stopped", "Released",
 	}
 )
 

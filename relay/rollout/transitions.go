@@ -82,6 +82,7 @@ var rows = []row{
 	{on: Chosen, need: only(Write), brake: open, to: State{same, Bake, same}, effect: Rebake},
 	{on: Promoted, phase: only(Stepping), need: only(Write), brake: open, to: State{Proving, Bake, same}, effect: Promote | Rebake},
 	{on: Passed, phase: underWay, need: only(Bake), brake: open, to: State{Stepping, Approval, same}, effect: Advance},
+	{on: Outgrown, phase: underWay, need: only(Bake), brake: open, to: State{Scouting, Tokens, same}},
 	{on: Passed, phase: only(Proving), brake: open, to: State{Idle, Nothing, same}, effect: Prove},
 
 	// Content that is about to be cut is newer than the revision that has failed, so it is still cut.

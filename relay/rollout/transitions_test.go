@@ -124,7 +124,7 @@ var (
 		"the budget has granted the tokens of the step",
 		"its canaries are chosen and written to the record",
 		"the record has the step to all clients",
-		"the bake is over, and the verdict passes",
+		"the bake is over, and the verdict passes", "the bake is over, and at least twice as many clients are affected as when the canaries were chosen",
 		"a verdict fails",
 		"an operator ends the rollout",
 		"an operator promotes without checks",

@@ -9,7 +9,7 @@ import (
 
 // Decisions are what is decided about revisions: by a policy, or by an order.
 var Decisions = []string{
-	decidedStarted, decidedWaiting, decidedStep, decidedRefilled, decidedPassed, decidedPromoted, decidedFailed, decidedRefused, decidedWithdrawn,
+	decidedStarted, decidedWaiting, decidedStep, decidedRefilled, decidedOutgrown, decidedPassed, decidedPromoted, decidedFailed, decidedRefused, decidedWithdrawn,
 	Approve, Pause, Resume, Abort, Retry, Promote, Undo, Freeze, Unfreeze,
 }
 
@@ -18,6 +18,7 @@ const (
 	decidedWaiting   = "waiting" // for an approval
 	decidedStep      = "step"
 	decidedRefilled  = "refilled"
+	decidedOutgrown  = "outgrown"
 	decidedPassed    = "passed"
 	decidedPromoted  = "promoted"
 	decidedFailed    = "failed"

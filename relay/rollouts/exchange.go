@@ -100,6 +100,7 @@ type elsewhere struct {
 	asked           time.Time
 	people          []Person
 	counted         rollout.Digest // the revision for which people are complete
+	countedAt       time.Time
 	standings       []standing
 	// heard is when it has reported last; zero for never. away says that it does not follow this node: its
 	// clients may still have the revision.
@@ -247,7 +248,7 @@ func (c *Controller) take(node string, reports []Report, now time.Time) {
 		e := k.elsewhere[node]
 		e.epoch, e.seq, e.has, e.heard = r.Epoch, r.Seq, r.Has, now
 		if r.Counted && k.candidate != nil && (r.Has == k.candidate.Revision || r.Has == "") {
-			e.people, e.counted = r.People, k.state.Run.Revision
+			e.people, e.counted, e.countedAt = r.People, k.state.Run.Revision, now
 		}
 		if k.arms != nil && r.Round == k.arms.rounds() {
 			e.standings, e.round, e.load = r.Standings, r.Round, r.Tally.Load
@@ -320,7 +321,7 @@ func (k *key) shownTo(node string) Shown {
 		}
 		s.Round, s.Canaries, s.Control, s.Lost = k.arms.shownArms()
 		s.IDs = len(k.state.Run.Policy.Checks) > 0
-		s.People = k.elsewhere[node].counted != k.state.Run.Revision || k.state.Need != rollout.Bake || k.counts.Canary.Present == 0
+		s.People = k.elsewhere[node].counted != k.state.Run.Revision || k.state.Need != rollout.Bake || k.counts.Canary.Present == 0 || !time.Now().Before(k.countsFrom())
 	case k.state.Phase == rollout.Proving:
 		s.As, s.Revision, s.Round = AsPromoted, k.state.Stable.String(), k.arms.rounds()
 		s.IDs = len(k.state.Run.Policy.Checks) > 0
@@ -339,6 +340,23 @@ func (k *key) awaitsReports(now time.Time) bool {
 		case e.away && now.Sub(e.heard) >= patience:
 			return true
 		case isNew && (e.seq < k.stepDoc || e.round != k.arms.rounds()):
+			return true
+		}
+	}
+	return false
+}
+
+// countsFrom is from when on the clients that are affected at the end of the bake are counted.
+func (k *key) countsFrom() time.Time { return k.state.Run.BakeEnds.Add(-2 * look) }
+
+// awaitsPeople reports whether another node has not said yet which of its clients are affected at the end of the
+// bake, and had not enough time to.
+func (k *key) awaitsPeople(now time.Time) bool {
+	if now.Sub(k.state.Run.BakeEnds) >= patience {
+		return false
+	}
+	for _, e := range k.elsewhere {
+		if !e.away && e.countedAt.Before(k.countsFrom()) {
 			return true
 		}
 	}

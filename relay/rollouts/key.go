@@ -235,8 +235,13 @@ func (k *key) view(now time.Time) rollout.View {
 	case rollout.Tokens, rollout.Write:
 		k.people = k.peopleOf()
 	case rollout.Bake:
-		if k.candidate != nil && v.Present == 0 {
+		ends := k.state.IsUnderWay() && k.counts.BakeOver && v.Verdict.Outcome == rollout.Passes
+		if k.candidate != nil && (v.Present == 0 || ends) {
 			k.people = k.peopleOf()
+			v.Affected = len(k.people.affected)
+		}
+		if ends && k.awaitsPeople(now) {
+			v.Verdict.Outcome = rollout.NotEnough
 		}
 	}
 	v.Eligible, v.Quarantined = len(k.people.eligible), k.people.quarantined
@@ -297,7 +302,7 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 	case rollout.PassTokens:
 		k.state.Granted(now)
 	case rollout.ChooseScouts:
-		canaries, control := k.people.chooseScouts(k.limit())
+		canaries, control := k.people.chooseScouts(k.limit(), &k.state.Run.Canaries)
 		k.chosen(canaries, control, now)
 	case rollout.ChooseCanaries:
 		canaries, control := k.people.choose(k.limit(), &k.state.Run.Canaries, &k.state.Lost, false)
@@ -317,10 +322,18 @@ func (k *key) act(a rollout.Act, v *rollout.View, now time.Time) {
 			k.decided(decidedPromoted, now)
 			k.carry(effect, now)
 		}
+	case rollout.Repeat:
+		if k.state.Outgrown(now) {
+			k.decided(decidedOutgrown, now)
+			k.changed()
+		}
 	case rollout.Pass:
 		first := k.state.IsFirstBake()
 		effect := k.state.Passed(now)
-		if first {
+		switch {
+		case first && k.state.Run.Repeats > 0:
+			k.givesBack() // a revision shows only once that its change is good
+		case first:
 			k.budgetChanges(budgetOp{what: passes, cut: k.cutAt}, now)
 		}
 		k.decided(decidedPassed, now)

@@ -247,7 +247,7 @@ func (o *observation) act(a rollout.Act, v *rollout.View, now time.Time) {
 	case rollout.PassTokens:
 		o.state.Granted(now)
 	case rollout.ChooseScouts:
-		canaries, _ := o.people.chooseScouts(max(1, run.Policy.Scouts.Most))
+		canaries, _ := o.people.chooseScouts(max(1, run.Policy.Scouts.Most), &rollout.Roster{})
 		o.chosen(canaries, now)
 	case rollout.ChooseCanaries:
 		canaries, _ := o.people.choose(run.Share().Of(len(o.people.affected)), &run.Canaries, &o.state.Lost, false)

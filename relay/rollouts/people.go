@@ -137,18 +137,21 @@ func (p *people) scouts() []rollout.Scout {
 	return all
 }
 
-// chooseScouts returns the scouts, at most most, and their control group.
-func (p *people) chooseScouts(most int) (scouts, control rollout.Roster) {
-	var canaries, others []rollout.Hash
-	for _, s := range rollout.ScoutsAmong(p.scouts(), most) {
-		canaries = append(canaries, s.Hash)
+// chooseScouts returns the scouts, at most most, and their control group. had are the canaries of a revision that
+// goes to scouts again: they keep it.
+func (p *people) chooseScouts(most int, had *rollout.Roster) (scouts, control rollout.Roster) {
+	scouts = *had
+	chosen := rollout.ScoutsAmong(p.scouts(), most)
+	for _, s := range chosen {
+		scouts = scouts.With(s.Hash)
 	}
+	var others []rollout.Hash
 	for _, one := range p.eligible {
-		if len(others) < len(canaries) && !slices.Contains(canaries, one.hash) {
+		if len(others) < len(chosen) && !scouts.Has(one.hash) {
 			others = append(others, one.hash)
 		}
 	}
-	return rollout.RosterOf(canaries...), rollout.RosterOf(others...)
+	return scouts, rollout.RosterOf(others...)
 }
 
 // choose returns the canaries of a step, at most most, and its control group. had are the canaries so far;

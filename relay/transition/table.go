@@ -41,7 +41,7 @@ type Cell[S, O any] struct {
 const (
 	// MaxStates and MaxEvents are how many states and events a machine has at most.
 	MaxStates = 128
-	MaxEvents = 16
+	MaxEvents = 24
 )
 
 // Table has a cell for each event in each state. A machine keeps it as a variable of its package, so

@@ -45,8 +45,8 @@ func TestTooLarge(t *testing.T) {
 		want   string
 	}{
 		{[]int{8, 8, 2}, 16, ""},
-		{[]int{8, 8, 3}, 16, "door: 192 states and 16 events, expected at most 128 and 16"},
-		{[]int{8}, 17, "door: 8 states and 17 events, expected at most 128 and 16"},
+		{[]int{8, 8, 3}, 16, "door: 192 states and 16 events, expected at most 128 and 24"},
+		{[]int{8}, 25, "door: 8 states and 25 events, expected at most 128 and 24"},
 		{[]int{2, 2, 2, 2, 2}, 2, "door: a state of the parts [2 2 2 2 2], expected at most 4 of at most 8 values"},
 		{[]int{9, 2}, 2, "door: a state of the parts [9 2], expected at most 4 of at most 8 values"},
 	} {

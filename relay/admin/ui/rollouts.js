@@ -188,7 +188,7 @@ function held(k) {
 }
 
 const decided = {
-  started: 'started', waiting: 'waits for an approval', step: 'gave the revision to the clients of a step', refilled: 'replaced canaries that have left', passed: 'passed a bake', promoted: 'released the revision to all clients',
+  started: 'started', waiting: 'waits for an approval', step: 'gave the revision to the clients of a step', refilled: 'replaced canaries that have left', outgrown: 'begins again, since far more clients are affected', passed: 'passed a bake', promoted: 'released the revision to all clients',
   failed: 'failed', refused: 'refused a revision again', withdrawn: 'ended, because the control plane withdrew the change', approve: 'approved', pause: 'paused', resume: 'resumed', abort: 'aborted', retry: 'tried again', promote: 'released without checks', undo: 'undone',
 };
 
