@@ -108,7 +108,7 @@ func (r *rig) step() (Decision, bool) {
 	case ChooseScouts:
 		var all []Scout
 		for i, c := range r.clients {
-			if !r.Lost.Has(c.hash) {
+			if !r.Lost.Has(c.hash) && !r.Run.Canaries.Has(c.hash) {
 				all = append(all, Scout{Hash: c.hash, Version: fmt.Sprint("envoy/", i%3)})
 			}
 		}

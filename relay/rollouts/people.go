@@ -138,20 +138,21 @@ func (p *people) scouts() []rollout.Scout {
 }
 
 // chooseScouts returns the scouts, at most most, and their control group. had are the canaries of a revision that
-// goes to scouts again: they keep it.
+// goes to scouts again: they keep it, and show nothing new as scouts.
 func (p *people) chooseScouts(most int, had *rollout.Roster) (scouts, control rollout.Roster) {
 	scouts = *had
-	chosen := rollout.ScoutsAmong(p.scouts(), most)
+	others := slices.DeleteFunc(p.scouts(), func(s rollout.Scout) bool { return had.Has(s.Hash) })
+	chosen := rollout.ScoutsAmong(others, most)
 	for _, s := range chosen {
 		scouts = scouts.With(s.Hash)
 	}
-	var others []rollout.Hash
+	var compared []rollout.Hash
 	for _, one := range p.eligible {
-		if len(others) < len(chosen) && !scouts.Has(one.hash) {
-			others = append(others, one.hash)
+		if len(compared) < len(chosen) && !scouts.Has(one.hash) {
+			compared = append(compared, one.hash)
 		}
 	}
-	return scouts, rollout.RosterOf(others...)
+	return scouts, rollout.RosterOf(compared...)
 }
 
 // choose returns the canaries of a step, at most most, and its control group. had are the canaries so far;
