@@ -124,7 +124,7 @@ func (w *World) released(x *exposed, all []*exposed) (is rolloutStatus, most int
 		return is.State == state
 	})
 	if !x.bad {
-		w.until("all canaries of "+x.key+" to have the revision", all, func() bool { return len(x.since) >= is.Canaries })
+		w.until("all canaries of "+x.key+" to have the revision, but for those that are lost", all, func() bool { return len(x.since)+w.rollout(x.key).lostWithout(x) >= is.Canaries })
 		most = is.Canaries
 	}
 	return is, most
@@ -203,6 +203,18 @@ type rolloutStatus struct {
 	Node               string // that decides
 	State              string
 	Canaries, Affected int
+	Lost               []struct{ Client string }
+}
+
+// lostWithout counts the canaries that have lost their streams, and have got nothing of the revision: they moved when
+// it was about to be sent, and get it when it is good.
+func (s rolloutStatus) lostWithout(x *exposed) (n int) {
+	for _, c := range s.Lost {
+		if !x.since[c.Client] {
+			n++
+		}
+	}
+	return n
 }
 
 // rollout asks the tier about the rollout of a key; the zero value while no node answers.

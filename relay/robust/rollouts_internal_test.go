@@ -1,6 +1,7 @@
 package robust
 
 import (
+	"encoding/json"
 	"testing"
 
 	"xdsrelay/relay/robust/record"
@@ -34,5 +35,18 @@ func TestExposed(t *testing.T) {
 		if wrong := x.wrong(tc.most); (len(wrong) > 0) != tc.wrong {
 			t.Errorf("%s: %v", name, wrong)
 		}
+	}
+}
+
+// TestLostWithout: a canary counts as lost without the revision if it has got nothing of it.
+func TestLostWithout(t *testing.T) {
+	x := newExposed("key", false, 0)
+	x.since["a"] = true
+	var s rolloutStatus
+	if err := json.Unmarshal([]byte(`{"state": "Stepping Bake", "canaries": 3, "lost": [{"client": "a"}, {"client": "b"}]}`), &s); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.lostWithout(x); n != 1 {
+		t.Errorf("%d canaries, expected the one that has got nothing", n)
 	}
 }
