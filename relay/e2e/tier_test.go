@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/redistest"
 )
@@ -225,20 +226,7 @@ func (n relayNode) members(ctx context.Context) ([]string, error) {
 // that has ended its stream to the control plane, and has none to the owner yet, gets the next
 // change in the first response of the owner, which has no trace.
 func (n relayNode) follows(ctx context.Context) error {
-	var all struct {
-		Keys []struct {
-			Key   string `json:"key"`
-			Owner string `json:"owner"`
-			Nodes []struct {
-				Node      string         `json:"node"`
-				State     string         `json:"state"`
-				From      string         `json:"from"`
-				Connected bool           `json:"connected"`
-				States    map[string]int `json:"states"`
-				Peers     int            `json:"peers"`
-			} `json:"nodes"`
-		} `json:"keys"`
-	}
+	var all ops.Keys
 	if err := n.get(ctx, "/tier/keys", &all); err != nil {
 		return err
 	}
@@ -250,7 +238,7 @@ func (n relayNode) follows(ctx context.Context) error {
 				return fmt.Errorf("the owner %s of %s is %s of %d nodes, want owner of %d", on.Node, k.Key, on.State, on.Peers, len(k.Nodes)-1)
 			case !isOwner && (on.State != "follower" || on.From != k.Owner):
 				return fmt.Errorf("node %s is %s of %q with %s, want follower of %s", on.Node, on.State, on.From, k.Key, k.Owner)
-			case !on.Connected || len(on.States) != 1 || on.States["SYNCED"] == 0:
+			case !on.Connected || len(on.States) != 1 || on.States[ops.Synced] == 0:
 				return fmt.Errorf("node %s with %s: connected is %v, the clients are %v, want true and only SYNCED ones", on.Node, k.Key, on.Connected, on.States)
 			}
 		}

@@ -39,7 +39,6 @@ func TestClientsConnectLater(t *testing.T) {
 					s.fleet.connect(c)
 				}
 				sleep(15 * time.Minute)
-				t.Log(s.did("shop"), s.status("shop").State)
 				if got := s.did("shop"); !slices.Equal(got[:min(len(got), len(test.want))], test.want) {
 					t.Errorf("decisions: %q, expected first %q", got, test.want)
 				}

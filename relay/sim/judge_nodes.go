@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/robust/check"
 	"xdsrelay/relay/robust/record"
 )
@@ -69,19 +70,6 @@ func (j *judge) waitsForMembers(n *node, r *reached) bool {
 	return !r.redis && time.Since(n.since) < config.Default().Tier.OwnerTimeout
 }
 
-// keysPage is what a node says of all keys of the tier, as far as it is judged.
-type keysPage struct {
-	Keys []struct {
-		Key   string `json:"key"`
-		Owner string `json:"owner"`
-		Nodes []struct {
-			Node  string    `json:"node"`
-			State string    `json:"state"`
-			Since time.Time `json:"since"`
-		} `json:"nodes"`
-	} `json:"keys"`
-}
-
 // askedEvery is how often a node is asked for its keys.
 const askedEvery = 5 * time.Second
 
@@ -99,11 +87,11 @@ func (j *judge) ownsNothing(n *node, r *reached) (better string) {
 // the control plane.
 func (j *judge) owned(n *node, better string) []check.Contradiction {
 	j.reached[n.name].asked = time.Now()
-	var page keysPage
+	var page ops.Keys
 	if err := j.world.get(n, "/api/v1/keys", &page); err != nil {
 		return found("Status", &record.Event{At: j.world.to.Since(), Node: n.name}, "node %s says nothing of its keys: %v", n.name, err)
 	}
-	key, since := page.ownedBy(n.name)
+	key, since := ownedBy(&page, n.name)
 	if key == "" || time.Since(since) <= calm {
 		return nil
 	}
@@ -113,8 +101,8 @@ func (j *judge) owned(n *node, better string) []check.Contradiction {
 
 // ownedBy is the key that a node owns for longest, by what it and the members say, and since
 // when; empty for none.
-func (p *keysPage) ownedBy(node string) (key string, since time.Time) {
-	for _, k := range p.Keys {
+func ownedBy(page *ops.Keys, node string) (key string, since time.Time) {
+	for _, k := range page.Keys {
 		for _, at := range k.Nodes {
 			if at.Node == node && at.State == "owner" && k.Owner == node && (key == "" || at.Since.Before(since)) {
 				key, since = k.Key, at.Since

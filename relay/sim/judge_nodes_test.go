@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -96,7 +97,7 @@ func TestJudgeOwner(t *testing.T) {
 		})
 	}
 
-	var page keysPage
+	var page ops.Keys
 	at := time.Now()
 	if err := json.Unmarshal(fmt.Appendf(nil, `{"keys": [
 		{"key": "a", "owner": "n1", "nodes": [{"node": "n0", "state": "owner", "since": %[1]q}]},
@@ -105,7 +106,7 @@ func TestJudgeOwner(t *testing.T) {
 		at.Format(time.RFC3339Nano), at.Add(time.Second).Format(time.RFC3339Nano)), &page); err != nil {
 		t.Fatal(err)
 	}
-	if key, since := page.ownedBy("n0"); key != "c" || !since.Equal(at.Add(time.Second)) {
+	if key, since := ownedBy(&page, "n0"); key != "c" || !since.Equal(at.Add(time.Second)) {
 		t.Errorf("owns %q since %v", key, since)
 	}
 }
